@@ -202,10 +202,6 @@ class Context:
             shared.tracing,
         )
 
-    def for_caller(self, caller: Caller) -> Context:
-        """The context of a different caller of the node."""
-        return Context(self.shared, caller)
-
     def base_url(self, request: web.Request) -> str:
         """As `SharedState.base_url`."""
         return self.shared.base_url(request)
@@ -231,24 +227,8 @@ class Context:
         return self.shared.public_base
 
     @property
-    def offered(self) -> Capabilities:
-        return self.shared.offered
-
-    @property
-    def event_dialects(self) -> Sequence[EventDialect]:
-        return self.shared.event_dialects
-
-    @property
-    def schema_dialect(self) -> SchemaDialect | None:
-        return self.shared.schema_dialect
-
-    @property
     def keys(self) -> KeyRing:
         return self.shared.keys
-
-    @property
-    def checker(self) -> Checker:
-        return self.shared.checker
 
     @property
     def checked_requests(self) -> CheckedRequests:
@@ -257,18 +237,6 @@ class Context:
     @property
     def signers(self) -> OwnSigners:
         return self.shared.signers
-
-    @property
-    def metrics(self) -> ProcessMetrics:
-        return self.shared.metrics
-
-    @property
-    def refusals(self) -> Refusals:
-        return self.shared.refusals
-
-    @property
-    def tracing(self) -> Tracing:
-        return self.shared.tracing
 
 
 async def read_configuration(

@@ -78,7 +78,7 @@ def runner_of(link: Link, resources: LinkResources) -> LinkRunner:
     address = urlsplit(link.definition.source).hostname or ""
     path = f"/replication/links/{link.id}"
     author = Author(kind="link", name=link.id, address=address, path=path)
-    context = resources.context.for_caller(Caller.unrestricted(author))
+    context = resources.context.shared.for_caller(Caller.unrestricted(author))
     return LinkRunner(LinkRun.of(link, replace(resources, context=context)), _transfer_of)
 
 

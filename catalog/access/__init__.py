@@ -1,4 +1,4 @@
 """Access: the callers of a node, their tokens and certificates, and the roles that permit requests.
 
-`catalog/web/admit.py` decides by the rights that operations name.
+`catalog/web/door.py` decides by the rights that operations name.
 """

@@ -18,8 +18,8 @@ from urllib.parse import quote, urlencode, urlsplit
 import aiohttp
 from aiohttp import web
 
-from catalog.access.authentication import AUTHENTICATION, TokenInvalid
-from catalog.access.issuerdocuments import IssuerUnusable, object_in, read_discovery
+from catalog.access.authentication import AUTHENTICATION
+from catalog.access.providers import IssuerUnusable, TokenInvalid, object_in, read_discovery
 from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.masking import described

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import EVERYBODY, Identity, identity_of
-from catalog.access.knownrules import KnownRules
+from catalog.access.rules import KnownRules
 from catalog.model.roles import Creator, Grant, RoleRule, grants_from
 from catalog.settings import Settings
 

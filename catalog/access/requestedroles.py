@@ -1,34 +1,40 @@
-"""Handlers of `/access/requests`: a caller asks for a role in a group, and an admin decides.
+"""Handlers about roles in a group: requests for roles, which admins decide, and who has which role.
 
 A caller may ask for any group: the answer does not tell whether there is one. Those who may grant
-roles in the group grant or decline; a grant makes a rule for the caller.
+roles in the group grant or decline. They learn who has which role, others how many have each.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from urllib.parse import urlencode
+from typing import Literal
 
 import structlog
 from aiohttp import web
 
 from catalog.access.authentication import AUTHENTICATION
-from catalog.access.delegation import check_grantable, grant, who_of
 from catalog.access.identity import Identity, identity_of, refusal_at, unauthenticated
+from catalog.access.rules import check_grantable, grant, who_of
 from catalog.context import CONTEXT
-from catalog.http.flags import page_limit
+from catalog.http.flags import next_page, page_limit
 from catalog.http.route import Route, model_response
 from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import LimitReached, UnresolvedConflict
 from catalog.model.errors import NotFound
 from catalog.model.roles import (
+    ANONYMOUS,
     ANY,
     CERTIFICATE_NAMES,
     ISSUER,
+    ROLES,
+    WHOLE_CATALOG,
     Permission,
+    Role,
+    RoleRule,
     Who,
     parse_path,
     values_of,
@@ -40,13 +46,24 @@ from catalog.operations.accessrequests import (
     AccessRequest,
     AccessRequests,
     AccessRequestsQuery,
+    GroupHolders,
+    HoldersQuery,
     NewAccessRequest,
+    RoleHolder,
 )
+from catalog.settings import Settings
+from catalog.store import entities as entities
 from catalog.store import rolerequests as store
 from catalog.store.accessrules import covered_groups
-from catalog.store.accesstokens import find_token_by_id
+from catalog.store.accesstokens import AccessToken, find_token_by_id, list_tokens
 from catalog.store.database import Connection
-from catalog.store.rolerequests import MOST_OPEN_OF_CALLER, MOST_REQUESTS, RoleRequest
+from catalog.store.rolerequests import (
+    MOST_OPEN_OF_CALLER,
+    MOST_REQUESTS,
+    HoldingRule,
+    RoleRequest,
+    rules_holding,
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -101,11 +118,7 @@ async def list_access_requests(request: web.Request, query: AccessRequestsQuery)
             limit=limit + 1,
         )
         shown = await _shown(connection, request, found[:limit])
-    headers = {}
-    if len(found) > limit:
-        following = query.model_dump(include={"state", "path"}, exclude_none=True)
-        page = urlencode(following | {"limit": limit, "after": shown[-1].id})
-        headers["Link"] = f"<{context.base_url(request)}{request.path}?{page}>;rel=next"
+    headers = next_page(request, limit=limit, after=shown[-1].id) if len(found) > limit else {}
     return model_response(AccessRequests(requests=shown), headers=headers)
 
 
@@ -118,62 +131,67 @@ async def get_access_request(request: web.Request) -> AccessRequest:
 
 async def grant_access_request(request: web.Request, decision: AccessDecision) -> AccessRequest:
     """Grant a request: a rule gives the role to the caller who asked."""
-    context, identity = request[CONTEXT], identity_of(request)
-    async with context.database.transaction() as connection:
+    return await _decide(request, decision, "granted")
+
+
+async def decline_access_request(request: web.Request, decision: AccessDecision) -> AccessRequest:
+    """Decline a request, with a note for the caller who asked."""
+    return await _decide(request, decision, "declined")
+
+
+async def _decide(
+    request: web.Request, decision: AccessDecision, state: Literal["granted", "declined"]
+) -> AccessRequest:
+    author, identity = request[CONTEXT].caller.author, identity_of(request)
+    async with request[CONTEXT].database.transaction() as connection:
         found = await _open_request(connection, request)
-        await check_grantable(connection, identity, found.role, (parse_path(found.path),))
+        if state == "granted":
+            await check_grantable(connection, identity, found.role, (parse_path(found.path),))
         is_owner = identity.scope_of(Permission.GRANT) is not EVERYTHING
-        decided = await grant_request(
-            connection, found, decision, by=str(identity), is_owner=is_owner, subject=request.path
+        decided = await decide(
+            connection, found, decision, state, by=str(identity), is_owner=is_owner
         )
-        context.caller.author.name_target(f"/access/rules/{decided.rule}")
-        context.caller.author.name_target(found.path)
-        shown = await _shown(connection, request, [decided])
+        if decided.rule:
+            author.name_target(f"/access/rules/{decided.rule}")
+        author.name_target(found.path)
+        [shown] = await _shown(connection, request, [decided])
     request.app[AUTHENTICATION].rules.forget()
-    _log.info("access granted", **_named(decided))
-    return shown[0]
+    _log.info(f"access {state}", **_named(decided))
+    return shown
 
 
-async def grant_request(
+async def decide(
     connection: Connection,
     found: RoleRequest,
     decision: AccessDecision,
+    state: Literal["granted", "declined"],
     *,
     by: str,
     is_owner: bool = False,
-    subject: str = "/access/requests",
 ) -> RoleRequest:
-    """Make the rule that a request asks for, and store the decision.
+    """Store a decision about an open request, and make the rule of a granted request.
+
+    Args:
+        by: the caller who decides.
+        is_owner: as for `grant`.
 
     Raises:
         LimitReached
         InvalidAttribute: the token of the caller does not exist any more.
     """
-    wanted = NewRule(who=found.who, role=found.role, paths=(found.path,))
-    rule = await grant(connection, wanted, by=by, subject=subject, is_owner=is_owner)
-    decided = _decided(found, decision, by=by)
-    decided = replace(decided, state="granted", rule=rule.id)
-    await store.decide_request(connection, decided)
-    return decided
-
-
-async def decline_access_request(request: web.Request, decision: AccessDecision) -> AccessRequest:
-    """Decline a request, with a note for the caller who asked."""
-    context, identity = request[CONTEXT], identity_of(request)
-    async with context.database.transaction() as connection:
-        found = await _open_request(connection, request)
-        decided = await decline_request(connection, found, decision, by=str(identity))
-        context.caller.author.name_target(found.path)
-        shown = await _shown(connection, request, [decided])
-    _log.info("access declined", **_named(decided))
-    return shown[0]
-
-
-async def decline_request(
-    connection: Connection, found: RoleRequest, decision: AccessDecision, *, by: str
-) -> RoleRequest:
-    """Store that a request was declined."""
-    decided = replace(_decided(found, decision, by=by), state="declined")
+    rule = None
+    if state == "granted":
+        wanted = NewRule(who=found.who, role=found.role, paths=(found.path,))
+        subject = f"/access/requests/{found.id}"
+        rule = (await grant(connection, wanted, by=by, subject=subject, is_owner=is_owner)).id
+    decided = replace(
+        found,
+        state=state,
+        decidedat=datetime.now(UTC),
+        decidedby=by,
+        note=decision.note or None,
+        rule=rule,
+    )
     await store.decide_request(connection, decided)
     return decided
 
@@ -186,23 +204,12 @@ async def withdraw_access_request(request: web.Request) -> None:
 
 
 def request_of(found: RoleRequest, *, is_own: bool, is_decidable: bool) -> AccessRequest:
-    """A request in the form of answers and commands."""
-    shown = AccessRequest(
-        id=found.id,
-        role=found.role,
-        path=found.path,
-        reason=found.reason,
-        state=found.state,
-        createdat=found.createdat,
-        decidedat=found.decidedat,
-        note=found.note or None,
-        isown=is_own,
-        isdecidable=is_decidable,
-    )
-    if not is_decidable:
+    """A request in the form of answers and commands; names are for those who may decide."""
+    told = {**asdict(found), "isown": is_own, "isdecidable": is_decidable}
+    shown = AccessRequest.model_validate(told)
+    if is_decidable:
         return shown
-    names = {"name": found.name, "who": found.who, "decidedby": found.decidedby, "rule": found.rule}
-    return shown.model_copy(update=names)
+    return shown.model_copy(update=dict.fromkeys(("name", "who", "decidedby", "rule")))
 
 
 def _named(request: RoleRequest) -> dict[str, str]:
@@ -220,11 +227,6 @@ def check_open(found: RoleRequest) -> None:
     if found.state != "open":
         fault = f"it was {found.state} already"
         raise UnresolvedConflict(f"/access/requests/{found.id}", error_detail=fault)
-
-
-def _decided(found: RoleRequest, decision: AccessDecision, *, by: str) -> RoleRequest:
-    note = decision.note or None
-    return replace(found, decidedat=datetime.now(UTC), decidedby=by, note=note)
 
 
 async def _shown(
@@ -326,7 +328,73 @@ def _condition_of(identity: Identity) -> str:
     return text if is_exact and who.is_met_by(identity.kind, identity.claims) else ""
 
 
+_MOST_SHOWN = 1000
+
+
+async def list_holders(request: web.Request, query: HoldersQuery) -> GroupHolders:
+    """Tell who may read and write a group: names to those who may grant, numbers to others."""
+    context, authentication = request[CONTEXT], request.app[AUTHENTICATION]
+    async with context.database.acquire() as connection:
+        found = await entities.load(connection, [query.of])
+        if query.of not in found:
+            raise NotFound(query.of)
+        rules = await rules_holding(connection, query.of, _MOST_SHOWN)
+        tokens = await list_tokens(connection)
+    identity = await authentication.with_rules(identity_of(request))
+    holders = [*_by_rules(rules, tokens), *_by_tokens(tokens), *_by_settings(context.settings)]
+    names_them = authentication.is_open or _may_grant(identity, rules)
+    authority = found[query.of].authority
+    return GroupHolders(
+        path=query.of,
+        open=authentication.is_open,
+        authority=None if authority == context.database.node.authority else authority,
+        yours=_roles_of(identity, rules),
+        numbers=dict(Counter(each.role for each in holders)),
+        holders=holders[:_MOST_SHOWN] if names_them else None,
+    )
+
+
+def _by_rules(rules: Sequence[HoldingRule], tokens: Sequence[AccessToken]) -> Iterator[RoleHolder]:
+    names = {who_of(each.id): each.name for each in tokens}
+    for rule in rules:
+        name = names.get(rule.who) or None
+        yield RoleHolder(
+            role=rule.role, who=rule.who, name=name, by="rule", rule=rule.id, path=rule.path
+        )
+
+
+def _by_tokens(tokens: Sequence[AccessToken]) -> Iterator[RoleHolder]:
+    now = datetime.now(UTC)
+    for token in (each for each in tokens if each.is_valid(now)):
+        who, name = who_of(token.id), token.name or None
+        for each in token.grants:
+            yield RoleHolder(role=each.role, who=who, name=name, by="token", path=WHOLE_CATALOG)
+
+
+def _by_settings(settings: Settings) -> Iterator[RoleHolder]:
+    for text in (*settings.oidc_roles, *settings.certificate_roles):
+        rule = RoleRule.parse(text)
+        who = "&".join(f"{name}={value}" for name, value in rule.conditions)
+        yield RoleHolder(role=rule.role, who=who, by="setting", path=WHOLE_CATALOG)
+    if settings.anonymous_role is not None:
+        role = settings.anonymous_role
+        yield RoleHolder(role=role, who=ANONYMOUS, by="setting", path=WHOLE_CATALOG)
+
+
+def _may_grant(identity: Identity, rules: Sequence[HoldingRule]) -> bool:
+    mine = identity.rules_with(Permission.GRANT)
+    return Permission.GRANT in identity.permissions or any(each.id in mine for each in rules)
+
+
+def _roles_of(identity: Identity, rules: Sequence[HoldingRule]) -> list[Role]:
+    """The roles of the caller in the group, the least powerful first."""
+    here = {each.id for each in rules}
+    roles = {*identity.roles_in_all, *(each.role for each in identity.rules if each.rule in here)}
+    return [role for role in ROLES if role in roles]
+
+
 routes: Sequence[Route] = (
+    Route(declared.LIST_HOLDERS, list_holders),
     Route(declared.LIST_REQUESTS, list_access_requests),
     Route(declared.REQUEST_ACCESS, request_access),
     Route(declared.GET_REQUEST, get_access_request),

@@ -20,7 +20,7 @@ from catalog.agents import lacks_library
 from catalog.client import Client
 from catalog.context import CONTEXT
 from catalog.http.body import read_body, read_json
-from catalog.http.inprocesscalls import InProcessCalls
+from catalog.http.inprocess import InProcessCalls
 from catalog.http.route import Route
 from catalog.model.errors import NotAvailable
 from catalog.model.roles import Permission

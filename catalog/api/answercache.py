@@ -160,7 +160,10 @@ class AnswerCache:
         if written > ticket or len(answer.body) > _LARGEST_BODY:
             return
         self._forget(key)
-        size = _size(key, answer)
+        base, path, _ = key
+        headers = sum(len(name) + len(value) for name, value in answer.headers.items())
+        texts = len(base) + len(path) + len(answer.place)
+        size = _OVERHEAD_BYTES + texts + headers + len(answer.body)
         self._answers[key] = answer, size
         self.bytes += size
         self._places.setdefault(answer.place, set()).add(key)
@@ -236,13 +239,6 @@ class AnswerCache:
             keys.discard(key)
             if not keys:
                 del self._places[answer.place]
-
-
-def _size(key: Key, answer: CachedAnswer) -> int:
-    """The approximate memory of an answer, in bytes."""
-    base, path, _ = key
-    headers = sum(len(name) + len(value) for name, value in answer.headers.items())
-    return _OVERHEAD_BYTES + len(base) + len(path) + len(answer.place) + headers + len(answer.body)
 
 
 def places_of(xids: Iterable[str]) -> set[str]:

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
 from catalog.access.authentication import AUTHENTICATION, Authentication
-from catalog.access.groupholders import routes as holders
+from catalog.access.handlers import routes as access
 from catalog.access.ratelimits import RATE_LIMITS, RateLimits
 from catalog.access.requestedroles import routes as access_requests
-from catalog.access.rulerequests import routes as rules
-from catalog.access.tokenrequests import routes as tokens
-from catalog.api import selfdescription
+from catalog.api import configuration
 from catalog.api.answercache import ANSWERS, AnswerCache, default_bytes
 from catalog.api.apply import get_apply, post_apply
 from catalog.api.changes import routes as changes
-from catalog.api.counts import routes as counts
 from catalog.api.diff import routes as diff
 from catalog.api.entitywrite import handle_entity, redirect
-from catalog.api.openapi import get_openapi
-from catalog.api.references import routes as references
+from catalog.api.openapi.document import get_openapi
 from catalog.api.requesttarget import answer_options, methods_of_route
-from catalog.api.revisions import routes as revisions
 from catalog.api.search import routes as search
 from catalog.api.validate import post_message
-from catalog.api.validatebytype import routes as validation
+from catalog.api.validate import routes as validation
 from catalog.audit.auditlog import routes as audit
 from catalog.audit.audittrail import note_last_refused
 from catalog.context import CONTEXT, SHARED, SharedState
@@ -37,8 +33,15 @@ from catalog.http.clientconnections import protocol_options
 from catalog.http.inprocess import IN_PROCESS, InProcess
 from catalog.http.positionwait import LINK_WAITS, LinkWaits
 from catalog.http.route import ROUTES, Route, reads, writes
-from catalog.http.stream import RENEW, add_stream_shares
-from catalog.http.usage import tell_usage
+from catalog.http.stream import (
+    LONG_POLLS,
+    RENEW,
+    SINK_TESTS,
+    STREAMS,
+    WAITING_READS,
+    add_stream_shares,
+)
+from catalog.load.limiter import Bytes, Share
 from catalog.model.errors import ActionNotSupported
 from catalog.model.roles import Permission
 from catalog.operations.operation import ANY_METHOD, READING, Operation
@@ -46,9 +49,8 @@ from catalog.subscriptions.consents import CALLBACK_RATE, callback_rate
 from catalog.subscriptions.eventstreams import add_event_streams
 from catalog.subscriptions.eventstreams import routes as event_streams
 from catalog.subscriptions.requests import routes as subscriptions
-from catalog.web.admit import renew
-from catalog.web.door import Door
-from catalog.web.finish import finish
+from catalog.telemetry.processmetrics import Tally
+from catalog.web.door import Door, finish, renew
 
 _MESSAGES = tuple(
     f"{path}{version}"
@@ -60,58 +62,55 @@ _MESSAGES = tuple(
 )
 
 
-def _configures(method: str, name: str) -> Operation:
-    """The operation that replaces or changes a part of the configuration."""
-    return Operation(method=method, path=f"/{name}", needs=Permission.ADMINISTER, capability=name)
-
-
+_ADMIN, _READ = Permission.ADMINISTER, Permission.READ
 native_routes: Sequence[Route] = (
-    reads("/model", selfdescription.get_model, capability="model"),
-    reads("/modelsource", selfdescription.get_modelsource, capability="modelsource"),
-    Route(_configures("PUT", "modelsource"), selfdescription.put_modelsource),
-    reads("/export", selfdescription.get_export, capability="export"),
-    reads("/capabilities", selfdescription.get_capabilities, capability="capabilities"),
-    Route(_configures("PUT", "capabilities"), selfdescription.put_capabilities),
-    Route(_configures("PATCH", "capabilities"), selfdescription.put_capabilities),
-    reads("/capabilitiesoffered", selfdescription.get_offered, capability="capabilitiesoffered"),
-    reads("/.well-known/xregistry", selfdescription.get_registries),
-    reads("/.xregistry", selfdescription.get_registries),
+    reads("/model", configuration.get_model, capability="model"),
+    reads("/modelsource", configuration.get_modelsource, capability="modelsource"),
+    Route(
+        Operation("PUT", "/modelsource", _ADMIN, capability="modelsource"),
+        configuration.put_modelsource,
+    ),
+    reads("/export", configuration.get_export, capability="export"),
+    reads("/capabilities", configuration.get_capabilities, capability="capabilities"),
+    Route(
+        Operation("PUT", "/capabilities", _ADMIN, capability="capabilities"),
+        configuration.put_capabilities,
+    ),
+    Route(
+        Operation("PATCH", "/capabilities", _ADMIN, capability="capabilities"),
+        configuration.put_capabilities,
+    ),
+    reads("/capabilitiesoffered", configuration.get_offered, capability="capabilitiesoffered"),
+    reads("/.well-known/xregistry", configuration.get_registries),
+    reads("/.xregistry", configuration.get_registries),
     reads("/openapi.json", get_openapi),
     # POST needs the right to read only, since a check of a message writes nothing.
-    *(
-        Route(Operation(method="POST", path=path, needs=Permission.READ), post_message)
-        for path in _MESSAGES
-    ),
+    *(Route(Operation("POST", path, _READ), post_message) for path in _MESSAGES),
     *validation,
     reads("/apply", get_apply),
     writes("POST", "/apply", post_apply),
     *subscriptions,
-    *tokens,
-    *rules,
-    *holders,
+    *access,
     *access_requests,
     *audit,
     *search,
-    *counts,
-    *references,
     *diff,
     *event_streams,
     *changes,
-    *revisions,
 )
 _ENTITY = "/{path:.*}"
 _SHORT = "/~{key:[A-Za-z0-9_-]*}{below:($|[/$].*)}"
 entity_routes: Sequence[Route] = (
     # A redirect of a write needs no right to write: the redirected request is checked on its own.
-    Route(Operation(method=ANY_METHOD, path=_SHORT, needs=Permission.READ), redirect),
+    Route(Operation(ANY_METHOD, _SHORT, _READ), redirect),
     # Only the body reveals that a PUT of the registry changes the configuration, so `answer_write`
     # asks for the permission itself. An answer from the cache needs no deadline.
     *(
         Route(
             Operation(
-                method=method,
-                path=_ENTITY,
-                needs=Permission.READ if method in READING else Permission.WRITE,
+                method,
+                _ENTITY,
+                _READ if method in READING else Permission.WRITE,
                 has_head=False,
                 is_bounded=False,
             ),
@@ -144,7 +143,7 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
         staleness_seconds=shared.settings.staleness_seconds,
     )
     app[ANSWERS].tell_in(shared.metrics)
-    tell_usage(app, shared)
+    _tell_usage(app, shared)
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)
     app.on_shutdown.append(_end_waits)
@@ -179,6 +178,37 @@ def _either(
 async def _end_waits(app: web.Application) -> None:
     """Answer the requests that wait for writes, so that the node can stop at once."""
     app[SHARED].database.signal.end()
+
+
+def _tell_usage(app: web.Application, shared: SharedState) -> None:
+    """Fill the metrics from the counters of pools, shares and the checker at each collection."""
+    metrics, checker = shared.metrics, shared.checker
+    shares: dict[str, Share | Bytes] = {
+        "streams": app[STREAMS],
+        "long_polls": app[LONG_POLLS],
+        "waiting_reads": app[WAITING_READS],
+        "sink_tests": app[SINK_TESTS],
+        "checked_requests": shared.checked_requests.share,
+        "body_bytes": app[BODY_MEMORY],
+    }
+    pools = shared.database.pools
+    checks = {name: Tally(metrics.checks, name) for name in ("done", "known", "unfinished")}
+    seconds = Tally(metrics.check_seconds)
+
+    def read() -> None:
+        for name, share in shares.items():
+            metrics.share_used.labels(name).set(share.used)
+            metrics.share_limit.labels(name).set(share.limit)
+        for name in (field.name for field in fields(pools)):
+            pool = getattr(pools, name)
+            metrics.pool_used.labels(name).set(pool.used)
+            metrics.pool_limit.labels(name).set(pool.limit)
+            metrics.pool_waiting.labels(name).set(pool.waiting)
+        for name, tally in checks.items():
+            tally.tell(getattr(checker, name))
+        seconds.tell(checker.spent)
+
+    metrics.read_with(read)
 
 
 def all_routes(routes: Iterable[Route]) -> list[Route]:

@@ -1,46 +1,52 @@
-"""What changed, when and by whom: `GET /-/changes`, and one change with its difference."""
+"""Changes with their authors (`/-/changes`), and the contents of entities (`/-/revisions`)."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import replace
 
 from aiohttp import web
 
-from catalog.api.contents import knowledge_of, with_small_document
-from catalog.api.diff import compare
+from catalog.access.identity import identity_of
+from catalog.api.diff import (
+    compare,
+    content_at,
+    knowledge_of,
+    stored_xid,
+    with_small_document,
+    xid_of,
+)
 from catalog.context import CONTEXT
-from catalog.http.flags import page_limit
+from catalog.http.flags import next_page, page_limit
 from catalog.http.route import Route, model_response
 from catalog.http.stream import in_search_time
+from catalog.model.caller import EVERYTHING
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest, NotFound
-from catalog.operations.changes import (
-    LIST_CHANGES,
-    READ_CHANGE,
-    CatalogChangesQuery,
-    ChangeAnswer,
-    ChangeAuthor,
-    ChangeEntry,
-    ChangesAnswer,
-)
+from catalog.model.roles import Permission
+from catalog.operations import changes as declared
+from catalog.operations.changes import ChangeEntry, RevisionAnswer
 from catalog.store.changes import Position
 from catalog.store.database import Connection
+from catalog.store.entities import load
 from catalog.store.revisions import (
     ContentPurged,
     ToldChange,
     WantedChanges,
     content_after,
     content_before,
+    purge,
     read_change,
     read_newest_changes,
 )
+from catalog.writing.permission import check_writes
 
 _END = Position.end_of(2**63 - 1)
 _ADVICE = "Name a path, or a later time (`since`)."
 
 
-async def list_changes(request: web.Request, query: CatalogChangesQuery) -> web.Response:
+async def list_changes(request: web.Request, query: declared.CatalogChangesQuery) -> web.Response:
     """List changes of the catalog, the newest first, with their authors if the caller may know."""
     path = query.path and (query.path.rstrip("/") or "/")
     if path is not None and not path.startswith("/"):
@@ -55,7 +61,7 @@ async def list_changes(request: web.Request, query: CatalogChangesQuery) -> web.
         parents=query.parents,
     )
     entries, headers = await page_of_changes(request, wanted, query.before, query.limit)
-    return model_response(ChangesAnswer(changes=entries), headers=headers)
+    return model_response(declared.ChangesAnswer(changes=entries), headers=headers)
 
 
 async def page_of_changes(
@@ -74,8 +80,7 @@ async def page_of_changes(
     entries = [entry_of(each) for each in found[:most]]
     if len(found) <= most:
         return entries, {}
-    url = request.rel_url.update_query({"limit": str(most), "before": entries[-1].sequence})
-    return entries, {"Link": f"<{context.base_url(request)}{url}>;rel=next"}
+    return entries, next_page(request, limit=most, before=entries[-1].sequence)
 
 
 def position_of(request: web.Request, text: str) -> Position:
@@ -103,7 +108,7 @@ def entry_of(told: ToldChange) -> ChangeEntry:
             "action": change.action,
             "epoch": change.epoch,
             "changed": list(change.changed),
-            "who": told.who and ChangeAuthor.model_validate(told.who),
+            "who": told.who and declared.ChangeAuthor.model_validate(told.who),
             "authority": change.authority,
             "origin": change.origin,
             "interaction": told.interaction,
@@ -112,7 +117,7 @@ def entry_of(told: ToldChange) -> ChangeEntry:
     )
 
 
-async def get_change(request: web.Request) -> ChangeAnswer:
+async def get_change(request: web.Request) -> declared.ChangeAnswer:
     """Show one change, with what was different before and after it."""
     context = request[CONTEXT]
     position = position_of(request, request.match_info["sequence"])
@@ -123,9 +128,11 @@ async def get_change(request: web.Request) -> ChangeAnswer:
             raise NotFound(request.path)
         contents = await _contents(connection, told)
     if contents is None:
-        return ChangeAnswer(change=entry_of(told))
+        return declared.ChangeAnswer(change=entry_of(told))
     older, newer = contents
-    return ChangeAnswer(change=entry_of(told), difference=await compare(context, older, newer))
+    return declared.ChangeAnswer(
+        change=entry_of(told), difference=await compare(context, older, newer)
+    )
 
 
 async def _contents(connection: Connection, told: ToldChange) -> tuple[Entity, Entity] | None:
@@ -148,4 +155,71 @@ def _nothing_like(entity: Entity, epoch: int) -> Entity:
     return replace(entity, epoch=epoch, attributes={}, document=None, document_sha256=None)
 
 
-routes: Sequence[Route] = (Route(LIST_CHANGES, list_changes), Route(READ_CHANGE, get_change))
+_MOST_DIGITS = 18
+_UNREACHED = (
+    "the copies at catalogs that follow this one, and their revisions: purge there, too",
+    "events that were delivered, and topics of copies",
+    "conflicts, handovers and dead letters that are waiting",
+    "backups and the files of PostgreSQL, until it has written over them (VACUUM)",
+)
+
+
+async def list_revisions(request: web.Request, query: declared.RevisionsQuery) -> web.Response:
+    """List the changes that made the contents of an entity, the newest first."""
+    async with request[CONTEXT].database.acquire() as connection:
+        of = await stored_xid(request, connection, query.of)
+    wanted = WantedChanges(path=of, exactly=True, parents=True)
+    entries, headers = await page_of_changes(request, wanted, query.before, query.limit)
+    return model_response(declared.RevisionsAnswer(of=of, revisions=entries), headers=headers)
+
+
+async def get_revision(request: web.Request, query: declared.RevisionQuery) -> RevisionAnswer:
+    """Show the content that an entity had at an epoch."""
+    text = request.match_info["epoch"]
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise BadRequest(request.path, error_detail=f'"{text[:50]}" is not an epoch')
+    known = await knowledge_of(request)
+    async with request[CONTEXT].database.snapshot() as connection:
+        of = await stored_xid(request, connection, query.of)
+        entity, told = await content_at(connection, of, int(text), known)
+    return RevisionAnswer(
+        of=of,
+        epoch=int(text),
+        change=None if told is None else entry_of(told),
+        createdat=entity.createdat,
+        modifiedat=entity.modifiedat,
+        attributes=dict(entity.attributes),
+        **_shown(entity.document),
+    )
+
+
+def _shown(document: bytes | None) -> dict[str, str]:
+    if document is None:
+        return {}
+    try:
+        return {"document": document.decode()}
+    except UnicodeDecodeError:
+        return {"documentbase64": b64encode(document).decode()}
+
+
+async def purge_revisions(request: web.Request, query: declared.PurgeQuery) -> declared.PurgeAnswer:
+    """Empty the former contents of an entity, and of all below it."""
+    xid, _ = xid_of(request, query.of)
+    context, path = request[CONTEXT], str(xid)
+    async with context.database.transaction() as connection:
+        scope = identity_of(request).scope_of(Permission.GRANT)
+        if scope is not EVERYTHING:
+            await check_writes(connection, scope, [path])
+        purged = await purge(connection, path)
+        is_held = bool(await load(connection, [path]))
+        context.caller.author.name_target(path)
+    return declared.PurgeAnswer(of=path, purged=purged, isheld=is_held, unreached=list(_UNREACHED))
+
+
+routes: Sequence[Route] = (
+    Route(declared.LIST_CHANGES, list_changes),
+    Route(declared.READ_CHANGE, get_change),
+    Route(declared.LIST_REVISIONS, list_revisions),
+    Route(declared.READ_REVISION, get_revision),
+    Route(declared.PURGE_REVISIONS, purge_revisions),
+)

@@ -1,4 +1,4 @@
-"""What differs between two versions, or two revisions of an entity: `GET /-/diff`."""
+"""The contents of entities by xid and epoch, and the difference of two contents: `GET /-/diff`."""
 
 from __future__ import annotations
 
@@ -8,31 +8,114 @@ from dataclasses import replace
 import orjson
 from aiohttp import web
 
-from catalog.api.contents import content_at, stored_xid, with_small_document, xid_of
+from catalog.access.authentication import AUTHENTICATION
+from catalog.access.identity import identity_of
 from catalog.context import CONTEXT, Context
 from catalog.formats.checker import CheckedDocument, comparison
 from catalog.formats.families import family_of, rules_for
 from catalog.http.route import Route
+from catalog.indexing.schemafields import MOST_BYTES
 from catalog.load.longwork import in_thread
+from catalog.model.caller import EVERYTHING
 from catalog.model.change import differences_between
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest, NotFound
+from catalog.model.roles import Permission
 from catalog.model.schema import Model
-from catalog.model.xid import resource_of
-from catalog.operations.diff import (
-    READ_DIFF,
-    Compatibility,
-    DiffAnswer,
-    DiffField,
-    DiffLine,
-    DiffQuery,
-    DiffValue,
-)
+from catalog.model.xid import Xid, resource_of
+from catalog.operations import diff as declared
+from catalog.operations.diff import Compatibility, DiffAnswer, DiffQuery
 from catalog.reading.schemadifference import DifferenceLine, fields_between, lines_between
 from catalog.store.database import Connection
-from catalog.store.entities import load
-from catalog.store.revisions import Knowledge
+from catalog.store.entities import load, load_documents
+from catalog.store.revisions import (
+    ContentPurged,
+    Knowledge,
+    ToldChange,
+    content_after,
+    read_last_change,
+)
 from catalog.store.searchindex import with_small_documents
+
+META = "/meta"
+_KEPT = (
+    "Contents are kept while the change log lasts, and up to CONCORD_REVISION_BYTES in all; "
+    "`concord revisions list` names those that are."
+)
+
+
+def xid_of(request: web.Request, text: str) -> tuple[Xid, bool]:
+    """Read the xid of an entity, and whether the meta of a resource is meant.
+
+    Raises:
+        BadRequest
+    """
+    try:
+        xid = Xid.parse(text.removesuffix(META))
+    except ValueError as error:
+        fault = f'"{text[:200]}" needs to be an xid, as /schemagroups/g/schemas/s'
+        raise BadRequest(request.path, error_detail=fault) from error
+    is_meta = text.endswith(META)
+    if is_meta and xid.kind != "resource":
+        raise BadRequest(request.path, error_detail=f'"{text[:200]}": only a resource has a meta')
+    return xid, is_meta
+
+
+async def stored_xid(request: web.Request, connection: Connection, text: str) -> str:
+    """The xid of the row that is meant: for a resource that of its default version.
+
+    Raises:
+        BadRequest: see `xid_of`.
+        NotFound: there is no such resource.
+    """
+    xid, is_meta = xid_of(request, text)
+    if xid.kind != "resource" or is_meta:
+        return str(xid)
+    resource = (await load(connection, [str(xid)])).get(str(xid))
+    if resource is None:
+        raise NotFound(str(xid))
+    return f"{xid}/versions/{resource.attributes.get('defaultversionid')}"
+
+
+async def knowledge_of(request: web.Request) -> Knowledge:
+    """What the caller of a request may know of the authors of changes."""
+    identity = identity_of(request)
+    if Permission.GRANT not in identity.permissions:
+        # The door looks for roles in groups only if the request needs them.
+        identity = await request.app[AUTHENTICATION].with_rules(identity)
+    scope = identity.scope_of(Permission.GRANT)
+    if scope is EVERYTHING:
+        return Knowledge(all=True)
+    return Knowledge(all=False, rules=scope.rules)
+
+
+async def content_at(
+    connection: Connection, xid: str, epoch: int, known: Knowledge
+) -> tuple[Entity, ToldChange | None]:
+    """The content of an entity at an epoch, with its document, and the change that made it.
+
+    Raises:
+        NotFound: the content is not kept, or was purged.
+    """
+    told = await read_last_change(connection, xid, epoch, known)
+    try:
+        found = None if told is None else await content_after(connection, told)
+    except ContentPurged as error:
+        raise NotFound(xid, detail=f"The content of epoch {epoch} was purged.") from error
+    if found is None and (present := (await load(connection, [xid])).get(xid)) is not None:
+        documents = await load_documents(connection, [xid])
+        if present.epoch == epoch:
+            found = replace(present, document=documents.get(xid))
+    if found is None:
+        raise NotFound(xid, detail=f"It has no content of epoch {epoch}. {_KEPT}")
+    return found, told
+
+
+def with_small_document(entity: Entity) -> Entity:
+    """An entity without its document if that is too large to be compared."""
+    if entity.document is None or len(entity.document) <= MOST_BYTES:
+        return entity
+    return replace(entity, document=None)
 
 
 async def compare_versions(request: web.Request, query: DiffQuery) -> DiffAnswer:
@@ -52,14 +135,13 @@ async def compare_versions(request: web.Request, query: DiffQuery) -> DiffAnswer
     return await compare(context, older, newer)
 
 
-routes = (Route(READ_DIFF, compare_versions),)
+routes = (Route(declared.READ_DIFF, compare_versions),)
 
 
 async def _content(
     request: web.Request, connection: Connection, text: str, epoch: int | None
 ) -> Entity:
-    xid, is_meta = xid_of(request, text)
-    stored = await stored_xid(connection, xid, is_meta=is_meta)
+    stored = await stored_xid(request, connection, text)
     if epoch is not None:
         found, _ = await content_at(connection, stored, epoch, Knowledge(all=False))
         return with_small_document(found)
@@ -95,10 +177,10 @@ def _compared(older: Entity, newer: Entity, model: Model) -> DiffAnswer:
         ofepoch=older.epoch,
         toepoch=newer.epoch,
         changed=changed,
-        values=[DiffValue(path=list(v.path), old=v.old, new=v.new) for v in values],
+        values=[declared.DiffValue.model_validate(value) for value in values],
         text=_shown(lines_between(_text(older), _text(newer))) if values or changed else None,
         lines=_shown(lines),
-        fields=fields and [DiffField(path=x.path, old=x.old, new=x.new) for x in fields],
+        fields=fields and [declared.DiffField.model_validate(field) for field in fields],
         complete=is_whole,
     )
 
@@ -110,10 +192,8 @@ def _text(entity: Entity) -> bytes:
     return orjson.dumps(attributes, option=options) if attributes else b""
 
 
-def _shown(lines: Sequence[DifferenceLine] | None) -> list[DiffLine] | None:
-    if lines is None:
-        return None
-    return [DiffLine(sign=each.sign, number=each.number, text=each.text) for each in lines]
+def _shown(lines: Sequence[DifferenceLine] | None) -> list[declared.DiffLine] | None:
+    return None if lines is None else [declared.DiffLine.model_validate(line) for line in lines]
 
 
 async def _compatibility(

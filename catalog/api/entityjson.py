@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from catalog.api.inline import Inline, inlines
+from catalog.api.requestflags import Inline, inlines
 from catalog.http.responses import json_or_none, to_json
 from catalog.model.capabilities import SPECVERSION
 from catalog.model.configuration import Configuration

@@ -11,10 +11,9 @@ from multidict import CIMultiDict
 
 from catalog.api.answercache import ANSWERS, CachedAnswer, Key
 from catalog.api.entityjson import EntityRenderer, JsonObject, add_attributes, add_provenance
-from catalog.api.inline import inlines
 from catalog.api.metadataheaders import headers_of
 from catalog.api.readplan import ReadPlan
-from catalog.api.requestflags import read_flags
+from catalog.api.requestflags import inlines, read_flags
 from catalog.api.requesttarget import RequestTarget
 from catalog.api.subtreejson import SubtreeWriter
 from catalog.context import Context
@@ -214,14 +213,7 @@ async def answer_read(
     flags = read_flags(request, target, configuration)
     is_cached = request.method == hdrs.METH_GET and not context.caller.is_restricted
     ticket = request.app[ANSWERS].ticket() if is_cached else None
-    plan = ReadPlan(
-        request=request,
-        context=context,
-        configuration=configuration,
-        target=target,
-        flags=flags,
-        ticket=ticket,
-    )
+    plan = ReadPlan(request, configuration, target, flags, ticket)
     is_plain = request.method == hdrs.METH_GET and not request.query_string
     if is_plain and target.kind == "resource" and not target.is_document:
         answer = await _answer_plainly(plan)

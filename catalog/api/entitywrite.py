@@ -12,11 +12,11 @@ from aiohttp import hdrs, web
 
 from catalog.access.identity import demand
 from catalog.api.answercache import find_answer
+from catalog.api.configuration import CONFIGURABLE, reconfiguration_in
 from catalog.api.documents import as_document, read_registry
 from catalog.api.entityread import answer_loaded, answer_read, load
 from catalog.api.metadataheaders import forbid_metadata, metadata_from
 from catalog.api.readplan import ReadPlan
-from catalog.api.reconfigure import CONFIGURABLE, reconfiguration_in
 from catalog.api.requestflags import NO_FLAGS, read_answer_flags, read_write_flags
 from catalog.api.requesttarget import (
     RequestTarget,
@@ -29,10 +29,9 @@ from catalog.api.writeanswer import answer_deleted, answer_written
 from catalog.context import CONTEXT, Context
 from catalog.http.body import read_attributes, read_body, read_json
 from catalog.http.conditions import condition_on
-from catalog.http.stream import DEADLINE, bounded
+from catalog.http.stream import DEADLINE, Deadline
 from catalog.load.longwork import aside
 from catalog.model.configuration import Configuration
-from catalog.model.entity import Entity
 from catalog.model.errors import ExtraXregistryHeader, NotFound, XRegistryError
 from catalog.model.interaction import Interaction, VersionDocument
 from catalog.model.roles import Permission
@@ -61,11 +60,7 @@ async def answer_write(
         body = await (read_registry if target.kind == "registry" else read_attributes)(request)
         if target.kind == "registry" and request.method != hdrs.METH_POST:
             body = {name: value for name, value in body.items() if name not in flags.ignore & _SET}
-            patch = request.method == hdrs.METH_PATCH
-            base = context.base_url(request)
-            reconfiguration = await reconfiguration_in(
-                context, configuration, body, base=base, patch=patch
-            )
+            reconfiguration = await reconfiguration_in(request, configuration, body)
             if reconfiguration is not None:
                 demand(request, Permission.ADMINISTER)
             body = {name: value for name, value in body.items() if name not in _SET}
@@ -83,13 +78,7 @@ async def answer_write(
     )
     if reconfiguration is not None:
         context.shared.adopt(reconfiguration.configuration)
-    plan = ReadPlan(
-        request=request,
-        context=context,
-        configuration=context.configuration,
-        target=target,
-        flags=shape,
-    )
+    plan = ReadPlan(request, context.configuration, target, shape)
     return await answer_written(plan, interaction, outcome)
 
 
@@ -177,9 +166,7 @@ async def answer_delete(
     if target.kind != "collection":
         interaction.delete(target.xid, flags.epoch)
     else:
-        owner = await _owner(context, target)
-        named = await read_body(request)
-        doomed = await read_json(request) if named else await _all(context, target, owner)
+        doomed = await _doomed(request, context, target)
         count = len(doomed) if isinstance(doomed, dict) else 0
         arguments = (configuration.model, target.xid, target.plural, doomed)
         await aside(count, interaction.delete_from, *arguments)
@@ -189,22 +176,23 @@ async def answer_delete(
     return answer_deleted(outcome)
 
 
-async def _owner(context: Context, target: RequestTarget) -> Entity:
-    """The owner of a collection; a collection does not exist without the owner."""
-    xid = str(target.xid)
+async def _doomed(request: web.Request, context: Context, target: RequestTarget) -> Any:
+    """The members of a collection that the body names, without a body all that it shows now.
+
+    Raises:
+        NotFound: the collection has no owner, and so does not exist.
+    """
+    xid, is_named = str(target.xid), bool(await read_body(request))
     async with context.database.acquire() as connection:
         owner = (await store.load(connection, [xid])).get(xid)
-    if owner is None:
-        raise NotFound(xid)
-    return owner
-
-
-async def _all(context: Context, target: RequestTarget, owner: Entity) -> dict[str, Any]:
-    """The ids that a collection currently shows, also through a cross reference."""
-    xref = owner.attributes.get("xref") if target.xid.rid else None
-    path = target.path if xref is None else f"{xref}/versions"
-    async with context.database.acquire() as connection:
-        return {id: {} for id in await store.load_ids(connection, path)}
+        if owner is None:
+            raise NotFound(xid)
+        if not is_named:
+            # A resource that is a cross reference shows the versions of its target.
+            xref = owner.attributes.get("xref") if target.xid.rid else None
+            path = target.path if xref is None else f"{xref}/versions"
+            return {id: {} for id in await store.load_ids(connection, path)}
+    return await read_json(request)
 
 
 def condition_of(
@@ -217,13 +205,7 @@ def condition_of(
     """
 
     async def read(connection: Connection) -> web.Response:
-        plan = ReadPlan(
-            request=request,
-            context=context,
-            configuration=configuration,
-            target=target,
-            flags=NO_FLAGS,
-        )
+        plan = ReadPlan(request, configuration, target, NO_FLAGS)
         return answer_loaded(plan, await load(connection, plan))
 
     return condition_on(request, None if target.kind == "collection" else read)
@@ -240,13 +222,13 @@ async def _answer(request: web.Request) -> web.StreamResponse:
     if request.method == hdrs.METH_GET and (cached := await find_answer(request)):
         return cached
     try:
-        return await _handle(request)
+        async with Deadline(request, request[CONTEXT].settings):
+            return await _handle(request)
     except XRegistryError as error:
         error.request_path = request.path
         raise
 
 
-@bounded
 async def _handle(request: web.Request) -> web.StreamResponse:
     context = request[CONTEXT]
     target = parse_path(request.rel_url.raw_path, context.model)

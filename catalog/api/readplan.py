@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import dataclass
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
@@ -13,13 +14,12 @@ from catalog.api.entityjson import EntityRenderer
 from catalog.api.requestflags import ReadFlags
 from catalog.api.requesttarget import RequestTarget
 from catalog.api.subtreejson import SubtreeWriter
-from catalog.context import Context
+from catalog.context import CONTEXT, Context
 from catalog.http.conditions import names_tag, not_modified, weak_tag
 from catalog.http.stream import WHOLE, in_search_time, send, stream_share
 from catalog.model.concorderrors import TooManyAtOnce
 from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound, ServerBusy
-from catalog.model.record import record
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.reading.find import find_visible
@@ -29,7 +29,7 @@ from catalog.store.database import Connection
 from catalog.store.subtrees import Snapshot, open_snapshot
 
 
-@record
+@dataclass(slots=True)
 class ReadPlan:
     """A read, or the answer to a write.
 
@@ -38,11 +38,14 @@ class ReadPlan:
     """
 
     request: web.Request
-    context: Context
     configuration: Configuration
     target: RequestTarget
     flags: ReadFlags
     ticket: int | None = None
+
+    @property
+    def context(self) -> Context:
+        return self.request[CONTEXT]
 
     @property
     def model(self) -> Model:

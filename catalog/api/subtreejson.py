@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from catalog.api.entityjson import EntityRenderer
-from catalog.api.inline import Inline, inlines
+from catalog.api.requestflags import Inline, inlines
 from catalog.http.responses import shown_or_none, to_json
 from catalog.model.entity import Entity
 from catalog.model.schema import Model, ResourceType

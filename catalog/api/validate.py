@@ -1,75 +1,108 @@
-"""Checks messages against their definitions: `POST /validate/<xid of the definition>`."""
+"""Checks messages: `POST /validate/XID`, with the xid of the definition, and `POST /validate`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import unquote
 
 import orjson
 from aiohttp import web
 
+from catalog.api.definitions import Reader, Schema
 from catalog.api.requesttarget import parse_path
-from catalog.context import CONTEXT, Context, SchemaUnknown
+from catalog.context import CONTEXT, Context
 from catalog.formats.families import is_supported
 from catalog.formats.process import UnusableSchema
 from catalog.http.body import SEND_JSON, parse_json, read_body
-from catalog.http.responses import json_response
-from catalog.indexing.references import BASES
+from catalog.http.route import Route, model_response
 from catalog.load.longwork import aside
-from catalog.messages.conformance import MOST_VIOLATIONS, Violations, check_metadata
+from catalog.messages.conformance import MOST_VIOLATIONS, RuleViolation, Violations, check_metadata
 from catalog.messages.definition import (
     MessageDefinition,
-    ReferenceTarget,
-    combine,
-    path_within,
-    reference_targets,
-    topic_of,
+    Property,
 )
 from catalog.messages.message import (
+    CarriedEvent,
     Message,
     Payload,
     is_binary_event,
     read_binary_event,
     read_json_message,
 )
-from catalog.model.concorderrors import UnsupportedMediaType
-from catalog.model.entity import Entity
-from catalog.model.errors import MissingBody, NotFound
+from catalog.messages.textlines import find_lines
+from catalog.model.concorderrors import DefinitionUnknown, UnsupportedMediaType
+from catalog.model.errors import BadRequest, MissingBody, NotFound
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
-from catalog.reading.entities import load_documents, read_entities
-from catalog.reading.loaded import Loaded
-from catalog.store import discoveryservices
+from catalog.operations.validate import (
+    VALIDATE,
+    CandidateAnswer,
+    MessageVerdict,
+    UncheckedPart,
+    ValidationAnswer,
+    ValidationQuery,
+    ViolationAnswer,
+)
 from catalog.store.database import Connection
+from catalog.store.messagetypes import find_by_type, find_with_template
 
 _ROOT = "/validate"
 _EVENT = "application/cloudevents+json"
 _ENCODED = "_base64"
 # A fault as `catalog/formats/documenttext.py` writes it.
 _FAULT = re.compile(r"(/[^\s:]*): (.+)")
-_MOST_BASES, _MOST_ENDPOINTS = 16, 100
+_MOST_CANDIDATES, _MOST_TEMPLATES, _MOST_CHECKED = 50, 200, 8
+_LONGEST_TYPE = 2048
+_IDENTIFYING = ("type", "source", "subject", "dataschema")
+_SEARCH = "Look for a similar one: concord search {type} --type messages."
+
+
+@dataclass(slots=True, kw_only=True)
+class _Candidate:
+    """A definition, and what the check of a message by the definition found.
+
+    Args:
+        used: the xid of the version.
+        mismatches: why the message is another one than those of the definition.
+        is_whole: whether the payload was checked, too.
+    """
+
+    definition: MessageDefinition
+    used: str
+    findings: Violations
+    schema: Schema | None = None
+    mismatches: Sequence[RuleViolation] = ()
+    is_whole: bool = False
 
 
 async def post_message(request: web.Request) -> web.Response:
     """Check a message against its definition; both verdicts are answered with 200."""
-    context = request[CONTEXT]
+    context, body = request[CONTEXT], await read_body(request)
     xid = _target(request, context.model)
-    body = await read_body(request)
-    inherited = Violations()
     async with context.database.snapshot() as connection:
-        bases = [context.base_url(request), context.public_base]
-        reader = Reader(context=context, connection=connection, bases=bases)
-        definition, used = await reader.definition(xid, inherited)
-        schema = await reader.schema(definition, inherited)
-    message = await aside(0, read_message, request, body, definition.protocol)
-    findings = await aside(0, check_metadata, message, definition)
-    findings.unchecked[:0] = inherited.unchecked
-    if schema is not None and not findings.is_full:
-        await check_payload(context, message, definition, schema, findings)
-    return json_response(_answer(used, schema, findings))
+        reader = _reader_of(request, connection)
+        candidate = await _candidate(reader, xid)
+        candidate.schema = await reader.schema(candidate.definition, candidate.findings)
+    protocol = candidate.definition.protocol
+    message = await aside(0, _read_message, request, body, protocol)
+    await aside(0, _check_metadata, message, candidate)
+    await _check_payload(context, message, candidate)
+    return model_response(_verdict(candidate, {}))
+
+
+def _reader_of(request: web.Request, connection: Connection) -> Reader:
+    context = request[CONTEXT]
+    bases = [context.base_url(request), context.public_base]
+    return Reader(context=context, connection=connection, bases=bases)
+
+
+async def _candidate(reader: Reader, xid: Xid) -> _Candidate:
+    findings = Violations()
+    definition, used = await reader.definition(xid, findings)
+    return _Candidate(definition=definition, used=used, findings=findings)
 
 
 def _target(request: web.Request, model: Model) -> Xid:
@@ -79,7 +112,7 @@ def _target(request: web.Request, model: Model) -> Xid:
     return parse_path(request.rel_url.raw_path.removeprefix(_ROOT), model).xid
 
 
-def read_message(request: web.Request, body: bytes, protocol: str) -> Message:
+def _read_message(request: web.Request, body: bytes, protocol: str) -> Message:
     """Read a message from the whole request (binary mode) or from the body (JSON).
 
     Args:
@@ -99,24 +132,20 @@ def read_message(request: web.Request, body: bytes, protocol: str) -> Message:
     return read_json_message(value, protocol)
 
 
-async def check_payload(
-    context: Context,
-    message: Message,
-    definition: MessageDefinition,
-    schema: Schema,
-    findings: Violations,
-) -> None:
+async def _check_payload(context: Context, message: Message, candidate: _Candidate) -> None:
     """Check the payload against the schema; a message without payload does not conform."""
-    data = message.data
+    candidate.is_whole = True
+    data, schema, findings = message.data, candidate.schema, candidate.findings
+    if schema is None or findings.is_full:
+        return
     if not is_supported(schema.format):
         findings.leave("dataschema", f"the format {schema.format or 'unknown'} is not checked here")
-    elif data is None and schema.is_implied:
-        # Kafka has records without value, which tell that a key is gone.
-        return
     elif data is None:
-        findings.object("", "payload", "it has no payload, which the definition describes")
+        # Kafka has records without value, which tell that a key is gone.
+        if not schema.is_implied:
+            findings.object("", "payload", "it has no payload, which the definition describes")
     else:
-        contenttype = data.contenttype or _implied(definition, data.content)
+        contenttype = data.contenttype or _implied(candidate.definition, data.content)
         payload = data.encoded(contenttype)
         try:
             fault = await context.checked_requests.begin(context.caller.client).conform(
@@ -149,187 +178,125 @@ def _implied(definition: MessageDefinition, content: Any) -> str:
     return "" if isinstance(content, str | bytes) else "application/json"
 
 
-def _answer(used: str, schema: Schema | None, findings: Violations) -> dict[str, Any]:
-    return {
-        "valid": not findings.violations,
-        "definition": used,
-        **({"schema": schema.xid} if schema is not None and schema.xid else {}),
-        "violations": [
-            {"pointer": one.pointer, "rule": one.rule, "detail": one.detail}
-            for one in findings.violations
-        ],
-        "unchecked": [
-            {"part": one.part, "reason": one.reason, **({"uri": one.uri} if one.uri else {})}
+async def validate_message(request: web.Request, query: ValidationQuery) -> ValidationAnswer:
+    """Check a message against its definition, which is found by the type of the message."""
+    context, body = request[CONTEXT], await read_body(request)
+    if not body:
+        raise MissingBody(request.path)
+    message = await aside(0, _read, request, body, query.type)
+    assert message.event is not None, "only events are read"
+    type = message.event.attributes.get("type")
+    if not isinstance(type, str) or not 0 < len(type) <= _LONGEST_TYPE:
+        fault = f"the event has no type of up to {_LONGEST_TYPE} characters to find a definition by"
+        raise BadRequest(request.path, error_detail=fault)
+    async with context.database.snapshot() as connection:
+        candidates = await _candidates(request, connection, type)
+    if not candidates:
+        advice = _SEARCH.format(type=type[:200])
+        raise DefinitionUnknown(request.path, type=type[:200], detail=advice)
+    for each in candidates:
+        if query.type is None:
+            await aside(0, _check_metadata, message, each)
+        else:
+            each.findings.leave("envelopemetadata", "only the data was given")
+    candidates.sort(key=lambda each: (len(each.mismatches), each.used))
+    for each in candidates[:_MOST_CHECKED]:
+        await _check_payload(context, message, each)
+    candidates.sort(key=_rank)
+    is_json = query.type is not None or not is_binary_event(request.headers)
+    lines = await aside(0, _lines, body, candidates) if is_json else {}
+    return _answer(candidates, lines)
+
+
+def _read(request: web.Request, body: bytes, type: str | None) -> Message:
+    """Read an event, or the data of an event with a type.
+
+    Raises:
+        XRegistryError: the request has no event.
+    """
+    if type is not None:
+        contenttype = request.headers.get("Content-Type", "application/json")
+        payload = Payload(content=body, contenttype=contenttype, pointer="")
+        event = CarriedEvent(attributes={"type": type}, is_structured=False, payload=payload)
+        return Message(event=event)
+    message = _read_message(request, body, "")
+    if message.event is None:
+        fault = "only a CloudEvent has a type: check other messages at /validate + the xid of "
+        raise BadRequest(request.path, error_detail=f"{fault}their definition, or name a type")
+    return message
+
+
+async def _candidates(request: web.Request, connection: Connection, type: str) -> list[_Candidate]:
+    reader = _reader_of(request, connection)
+    xids = [
+        *await find_by_type(connection, type, _MOST_CANDIDATES),
+        *await find_with_template(connection, _MOST_TEMPLATES),
+    ]
+    found: list[_Candidate] = []
+    for xid in dict.fromkeys(xids):
+        each = await _candidate(reader, Xid.parse(xid))
+        told = each.definition.envelopemetadata.get("type")
+        wanted = Property.of(told, is_text=True, is_media_type=False)
+        if Violations().admits(wanted, type) and len(found) < _MOST_CANDIDATES:
+            each.schema = await reader.schema(each.definition, each.findings)
+            found.append(each)
+    return found
+
+
+def _check_metadata(message: Message, candidate: _Candidate) -> None:
+    checked = check_metadata(message, candidate.definition)
+    checked.unchecked[:0] = candidate.findings.unchecked
+    candidate.findings = checked
+    if message.event is not None:
+        identifying = {message.event.pointer(name) for name in _IDENTIFYING}
+        candidate.mismatches = [one for one in checked.violations if one.pointer in identifying]
+
+
+def _rank(candidate: _Candidate) -> tuple[int, bool, int, str]:
+    """The order of candidates: by what identifies a message, then by all that it breaks."""
+    number = len(candidate.findings.violations)
+    return len(candidate.mismatches), not candidate.is_whole, number, candidate.used
+
+
+def _lines(body: bytes, candidates: Sequence[_Candidate]) -> dict[str, int]:
+    """The lines of the violations by their pointers, if the body is JSON."""
+    try:
+        orjson.loads(body)
+        pointers = {one.pointer for each in candidates for one in each.findings.violations}
+        return find_lines(body.decode(), pointers)
+    except ValueError:
+        return {}
+
+
+def _answer(candidates: Sequence[_Candidate], lines: Mapping[str, int]) -> ValidationAnswer:
+    shown = [
+        CandidateAnswer(
+            definition=each.used,
+            matches=not each.mismatches,
+            valid=not each.findings.violations if each.is_whole else None,
+            violations=_violations(each.mismatches, lines),
+        )
+        for each in candidates
+    ]
+    return ValidationAnswer(**dict(_verdict(candidates[0], lines)), candidates=shown)
+
+
+def _verdict(candidate: _Candidate, lines: Mapping[str, int]) -> MessageVerdict:
+    findings, schema = candidate.findings, candidate.schema
+    return MessageVerdict(
+        valid=not findings.violations,
+        definition=candidate.used,
+        schema_=(schema.xid or None) if schema is not None else None,
+        violations=_violations(findings.violations, lines),
+        unchecked=[
+            UncheckedPart(part=one.part, reason=one.reason, uri=one.uri or None)
             for one in findings.unchecked
         ],
-    }
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema:
-    """The schema of a payload.
-
-    Args:
-        part: the name of the applicable definition in the document.
-        xid: the version that has the document; "" for an inline schema.
-        is_implied: whether the definition only names a Kafka topic.
-    """
-
-    format: str
-    document: bytes
-    part: str = ""
-    xid: str = ""
-    is_implied: bool = False
+def _violations(found: Sequence[RuleViolation], lines: Mapping[str, int]) -> list[ViolationAnswer]:
+    return [ViolationAnswer(**asdict(one), line=lines.get(one.pointer) or None) for one in found]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
-    """Follows references within one snapshot; `bases` are the URLs of the registry."""
-
-    context: Context
-    connection: Connection
-    bases: Sequence[str]
-
-    @property
-    def model(self) -> Model:
-        return self.context.model
-
-    async def definition(self, xid: Xid, findings: Violations) -> tuple[MessageDefinition, str]:
-        """The definition of a message with inherited attributes, and the xid of its version.
-
-        Raises:
-            NotFound
-        """
-        _, version = await self._version(xid)
-        if version is None:
-            raise NotFound(str(xid))
-        group = (await read_entities(self.connection, self.model, [xid.group])).entities
-        chain = await self._chain(version, findings)
-        definition = combine(chain, group[str(xid.group)].attributes)
-        if definition.lacks_schema:
-            definition = replace(definition, topic=await self._topic_of(xid.group))
-        return definition, version.xid
-
-    async def _topic_of(self, group: Xid) -> str:
-        """The one Kafka topic of the endpoints that refer to a message group; else ""."""
-        texts = [f"{base}{group}" for base in ("", "#", *self.bases)]
-        xids = await discoveryservices.find_referring(self.connection, texts)
-        endpoints = [Xid.parse(xid) for xid in xids[:_MOST_ENDPOINTS]]
-        found = (await read_entities(self.connection, self.model, endpoints)).entities
-        topics = {topic_of(found[str(xid)].attributes) for xid in endpoints if str(xid) in found}
-        return topics.pop() if len(topics) == 1 else ""
-
-    async def _chain(self, version: Entity, findings: Violations) -> list[Mapping[str, Any]]:
-        """The attributes of a message and of its bases, nearest base first.
-
-        A missing base is no error (message/spec.md, "basemessage").
-        """
-        chain, seen = [version.attributes], {version.xid}
-        while reference := _base_of(chain[-1]):
-            found = reference_targets(reference, self.bases)
-            base = (await self._version(found[0].xid))[1] if found else None
-            if not found:
-                reason = "it is kept elsewhere"
-            elif base is None or found[0].xid.resources != version.path.resources:
-                reason = "there is no such message"
-            elif base.xid in seen:
-                reason = "it is among its own bases"
-            elif len(chain) > _MOST_BASES:
-                reason = "it has too many"
-            else:
-                seen.add(base.xid)
-                chain.append(base.attributes)
-                continue
-            findings.leave("basemessage", reason, reference)
-            break
-        return chain
-
-    async def schema(self, definition: MessageDefinition, findings: Violations) -> Schema | None:
-        """The schema of the payload; `None` if the definition has no usable schema.
-
-        A definition that names none has the schema of its Kafka topic, if there is one.
-        """
-        if definition.dataschema is not None:
-            document = _inline(definition.dataschema)
-            return Schema(format=definition.dataschemaformat, document=document)
-        reference = definition.dataschemaxid or definition.dataschemauri
-        is_implied = not reference
-        if not (reference := reference or definition.topic_schema):
-            return None
-        try:
-            found = await self._targets(reference)
-        except SchemaUnknown as error:
-            if not (is_implied and error.is_absent):
-                findings.leave("dataschema", str(error), reference)
-            return None
-        for target in found:
-            loaded, version = await self._version(target.xid)
-            if version is not None:
-                part = target.part or self._part(definition)
-                schema = await self._schema(loaded, version, part, definition, findings)
-                return schema and replace(schema, is_implied=is_implied)
-        reason = "there is no such schema" if found else "it is kept elsewhere"
-        findings.leave("dataschema", reason, reference)
-        return None
-
-    async def _targets(self, reference: str) -> Sequence[ReferenceTarget]:
-        """The entities that a reference can mean, by its xid or by an address of another API.
-
-        Raises:
-            SchemaUnknown
-        """
-        if found := reference_targets(reference, self.bases):
-            return found
-        path, part = path_within(reference, self.bases)
-        if (dialect := self.context.schema_dialect) is None:
-            return []
-        own = self.context.database.node.authority
-        xid = await dialect.find(self.context, self.connection, path, own)
-        return [] if xid is None else [ReferenceTarget(xid, part)]
-
-    def _part(self, definition: MessageDefinition) -> str:
-        """The part named by the URI of the schema, since an xid cannot name a part."""
-        uri = definition.dataschemauri if definition.dataschemaxid else ""
-        return next((found.part for found in reference_targets(uri, self.bases) if found.part), "")
-
-    async def _schema(
-        self,
-        loaded: Loaded,
-        version: Entity,
-        part: str,
-        definition: MessageDefinition,
-        findings: Violations,
-    ) -> Schema | None:
-        path = version.path
-        kind = self.model.resource_type(path.groups, path.resources)
-        url = version.attributes.get(f"{kind.singular}url") if kind is not None else None
-        if url is not None:
-            findings.leave("dataschema", "its document is kept elsewhere", str(url))
-            return None
-        await load_documents(self.connection, loaded, [version])
-        document = loaded.document_of(version)
-        if not document:
-            findings.leave("dataschema", "it has no document", version.xid)
-            return None
-        format = version.attributes.get("format") or definition.dataschemaformat
-        return Schema(format=format, document=document, part=part, xid=version.xid)
-
-    async def _version(self, xid: Xid) -> tuple[Loaded, Entity | None]:
-        """A version, or the default version of a resource."""
-        loaded = await read_entities(self.connection, self.model, [xid])
-        found = loaded.entities.get(str(xid))
-        if found is not None and xid.kind == "resource":
-            found = loaded.default_of(found)
-        return loaded, found
-
-
-def _base_of(attributes: Mapping[str, Any]) -> str:
-    named = (attributes.get(name) for name in BASES)
-    return next((value for value in named if isinstance(value, str) and value), "")
-
-
-def _inline(schema: Any) -> bytes:
-    """The document of an inline schema; a string is either JSON text or the name of a type."""
-    if isinstance(schema, str) and schema.lstrip().startswith(("{", "[")):
-        return schema.encode()
-    return orjson.dumps(schema)
+routes = (Route(VALIDATE, validate_message),)

@@ -86,7 +86,7 @@ async def note_last_refused(app: web.Application) -> None:
 
 async def note_refused(context: Context, *, all: bool = False) -> None:
     """Write the refusals that are due; with `all`, also the refusals that are not due yet."""
-    rows = context.refusals.take(time.monotonic(), all=all)
+    rows = context.shared.refusals.take(time.monotonic(), all=all)
     if not rows:
         return
     try:
@@ -94,5 +94,5 @@ async def note_refused(context: Context, *, all: bool = False) -> None:
             await note_refusals(connection, rows)
     except BaseException:
         # A cancellation must not lose the rows either: `note_last_refused` writes them.
-        context.refusals.give_back(rows)
+        context.shared.refusals.give_back(rows)
         raise

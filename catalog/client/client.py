@@ -23,7 +23,6 @@ from catalog.operations import (
     handovers,
     recovery,
     references,
-    revisions,
     search,
 )
 from catalog.operations.access import GrantingRule, NewRule, NewToken, RuleChanges, Token, Whoami
@@ -36,7 +35,17 @@ from catalog.operations.accessrequests import (
     NewAccessRequest,
 )
 from catalog.operations.audit import AuditEntry, AuditQuery
-from catalog.operations.changes import CatalogChangesQuery, ChangeAnswer, ChangeEntry
+from catalog.operations.changes import (
+    CatalogChangesQuery,
+    ChangeAnswer,
+    ChangeEntry,
+    PurgeAnswer,
+    PurgeQuery,
+    RevisionAnswer,
+    RevisionQuery,
+    RevisionsAnswer,
+    RevisionsQuery,
+)
 from catalog.operations.diff import DiffAnswer, DiffQuery
 from catalog.operations.handovers import (
     Consent,
@@ -55,14 +64,6 @@ from catalog.operations.recovery import (
     RecoveryQuery,
 )
 from catalog.operations.references import ReferencesAnswer, ReferencesQuery
-from catalog.operations.revisions import (
-    PurgeAnswer,
-    PurgeQuery,
-    RevisionAnswer,
-    RevisionQuery,
-    RevisionsAnswer,
-    RevisionsQuery,
-)
 from catalog.operations.search import SearchAnswer, SearchQuery
 
 
@@ -244,15 +245,15 @@ class Client(
 
     async def revisions(self, wanted: RevisionsQuery) -> RevisionsAnswer:
         """A page of the revisions of an entity, the newest first."""
-        return await self.call(revisions.LIST_REVISIONS, query=wanted)
+        return await self.call(changes.LIST_REVISIONS, query=wanted)
 
     async def revision(self, epoch: int, wanted: RevisionQuery) -> RevisionAnswer:
         """The content that an entity had at an epoch."""
-        return await self.call(revisions.READ_REVISION, query=wanted, epoch=str(epoch))
+        return await self.call(changes.READ_REVISION, query=wanted, epoch=str(epoch))
 
     async def purge_revisions(self, wanted: PurgeQuery) -> PurgeAnswer:
         """Empty the former contents of an entity, and of all below it."""
-        return await self.call(revisions.PURGE_REVISIONS, query=wanted)
+        return await self.call(changes.PURGE_REVISIONS, query=wanted)
 
     async def model(self) -> JsonObject:
         """The full model, with the attributes that the standard adds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from catalog.model.caller import Author
     from catalog.operations.accessrequests import AccessDecision, AccessRequest
     from catalog.store.database import Connection
-    from catalog.store.rolerequests import RoleRequest
 
 _MOST_LISTED = 10_000
 
@@ -124,7 +123,7 @@ def grant(
     done = ask_or_work(
         place,
         lambda client: client.grant_request(id, decision),
-        lambda connection, operator: _grant(connection, operator, id, decision),
+        lambda connection, operator: _decide(connection, operator, id, decision, "granted"),
     )
     if as_json:
         print_json(done)
@@ -155,7 +154,7 @@ def decline(
     done = ask_or_work(
         place,
         lambda client: client.decline_request(id, decision),
-        lambda connection, operator: _decline(connection, operator, id, decision),
+        lambda connection, operator: _decide(connection, operator, id, decision, "declined"),
     )
     if as_json:
         print_json(done)
@@ -215,34 +214,20 @@ async def _list(connection: Connection, state: str | None) -> list[AccessRequest
     return [request_of(each, is_own=False, is_decidable=True) for each in found]
 
 
-async def _grant(
-    connection: Connection, operator: Author, id: str, decision: AccessDecision
+async def _decide(
+    connection: Connection,
+    operator: Author,
+    id: str,
+    decision: AccessDecision,
+    state: Literal["granted", "declined"],
 ) -> AccessRequest:
-    from catalog.access.requestedroles import grant_request, request_of
-
-    found = await _existing(connection, id)
-    operator.name_target(f"/access/requests/{id}")
-    decided = await grant_request(connection, found, decision, by=BY_COMMAND)
-    return request_of(decided, is_own=False, is_decidable=True)
-
-
-async def _decline(
-    connection: Connection, operator: Author, id: str, decision: AccessDecision
-) -> AccessRequest:
-    from catalog.access.requestedroles import decline_request, request_of
-
-    found = await _existing(connection, id)
-    operator.name_target(f"/access/requests/{id}")
-    decided = await decline_request(connection, found, decision, by=BY_COMMAND)
-    return request_of(decided, is_own=False, is_decidable=True)
-
-
-async def _existing(connection: Connection, id: str) -> RoleRequest:
-    from catalog.access.requestedroles import check_open
+    from catalog.access.requestedroles import check_open, decide, request_of
     from catalog.store.rolerequests import find_request
 
     found = await find_request(connection, id, locks=True)
     if found is None:
         fail(f"There is no request {id!r}.", "See `concord access requests`.", code=NO)
     check_open(found)
-    return found
+    operator.name_target(f"/access/requests/{id}")
+    decided = await decide(connection, found, decision, state, by=BY_COMMAND)
+    return request_of(decided, is_own=False, is_decidable=True)

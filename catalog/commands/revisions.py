@@ -48,7 +48,7 @@ def list_revisions(
 
     Example: concord revisions list /messagegroups/shop/messages/OrderPaid
     """
-    from catalog.operations.revisions import RevisionsQuery
+    from catalog.operations.changes import RevisionsQuery
 
     query = wanted(RevisionsQuery, of=of, limit=limit)
     answer = on_node(url, lambda client: client.revisions(query))
@@ -81,7 +81,7 @@ def show(
     """
     from base64 import b64decode
 
-    from catalog.operations.revisions import RevisionQuery
+    from catalog.operations.changes import RevisionQuery
 
     query = wanted(RevisionQuery, of=of)
     answer = on_node(url, lambda client: client.revision(epoch, query))
@@ -127,7 +127,7 @@ def purge(
 
     Example: concord revisions purge /messagegroups/shop/messages/OrderPaid
     """
-    from catalog.operations.revisions import PurgeQuery
+    from catalog.operations.changes import PurgeQuery
 
     query = wanted(PurgeQuery, of=of)
     if not yes:

@@ -14,8 +14,7 @@ from yarl import URL
 
 from catalog.client.connection import Answer, Params
 from catalog.client.errors import Problem, Refused
-from catalog.http.inprocess import stream_in_process
-from catalog.http.inprocesscalls import LARGEST_ANSWER, InProcessCalls
+from catalog.http.inprocess import LARGEST_ANSWER, InProcessCalls, stream_in_process
 from catalog.operations.authoritycards import (
     LIST_AUTHORITIES,
     MOST_AUTHORITIES,

@@ -244,7 +244,6 @@ async def read_json(request: web.Request, *, most_values: int | None = None) -> 
     """Read the body as JSON.
 
     Args:
-        request: the request.
         most_values: the most JSON values, for operations that check the body as a whole.
 
     Raises:

@@ -62,12 +62,6 @@ def refusal(error: XRegistryError) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + response.body
 
 
-def _header_too_large() -> LimitExceeded:
-    return LimitExceeded(
-        limit=str(_MOST_HEADER_BYTES), things="bytes in its header", setting="fixed"
-    )
-
-
 def client_address(request: web.Request) -> str:
     """The address of the client, or of the last proxy on the way that is not trusted.
 
@@ -80,7 +74,7 @@ def client_address(request: web.Request) -> str:
     if not trusted:
         return sender
     hops = ",".join(request.headers.getall("X-Forwarded-For", [])).split(",")
-    while is_within(sender, trusted) and hops and (before := _normal(hops.pop())):
+    while is_within(sender, trusted) and hops and (before := str(_parsed(hops.pop()) or "")):
         sender = before
     return sender
 
@@ -90,10 +84,6 @@ def is_within(address: str, networks: Sequence[str]) -> bool:
     """Whether an address belongs to a network of the list."""
     parsed = _parsed(address)
     return parsed is not None and any(parsed in ip_network(network) for network in networks)
-
-
-def _normal(address: str) -> str:
-    return str(_parsed(address) or "")
 
 
 def _parsed(address: str) -> IPv4Address | IPv6Address | None:
@@ -363,7 +353,9 @@ class ClientConnection(web.RequestHandler):
         self._header_bytes += len(data) if end < 0 else end
         if self._header_bytes > _MOST_HEADER_BYTES:
             if self.transport is not None:
-                self.transport.write(refusal(_header_too_large()))
+                limit, things = str(_MOST_HEADER_BYTES), "bytes in its header"
+                fault = LimitExceeded(limit=limit, things=things, setting="fixed")
+                self.transport.write(refusal(fault))
             self.force_close()
             return False
         if end >= 0:

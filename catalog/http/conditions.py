@@ -58,7 +58,6 @@ def tags_in(headers: Iterable[str], *, weak: bool = False) -> list[str]:
     """The tags in the values of a header.
 
     Args:
-        headers: the values of the header.
         weak: include weak tags, without the prefix `W/`.
     """
     found = _TAG.findall(",".join(headers))
@@ -66,11 +65,7 @@ def tags_in(headers: Iterable[str], *, weak: bool = False) -> list[str]:
 
 
 def not_modified(headers: CIMultiDict[str] | CIMultiDictProxy[str]) -> web.Response:
-    """Answer that the client's copy is current.
-
-    Args:
-        headers: the headers of the complete answer.
-    """
+    """Answer that the client's copy is current."""
     kept = CIMultiDict(headers)
     for name in _OF_THE_BODY:
         kept.popall(name, None)
@@ -111,7 +106,6 @@ def condition_on(request: web.Request, read: Reading | None, subject: str = "") 
     """The condition of a write, to be checked under the locks of the write.
 
     Args:
-        request: the request of the write.
         read: answers a GET of the same path; `None` for requests that write several entities.
         subject: the entity, if the path of the request does not name the entity.
 
@@ -136,7 +130,6 @@ def check_tag(request: web.Request, tag: str | None, subject: str = "") -> None:
     """Compare the conditions of a request with a tag.
 
     Args:
-        request: the request with the conditions.
         tag: the tag of the entity; `None` if the entity does not exist.
         subject: as for `condition_on`.
 

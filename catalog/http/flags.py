@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from catalog.context import CONTEXT
 from catalog.model.capabilities import Capabilities
@@ -62,6 +62,12 @@ def page_limit(request: web.Request, wanted: int | None) -> int:
     """The most items of a page: the number that the client wants, up to the node's page size."""
     most = request[CONTEXT].settings.page_size
     return most if wanted is None else min(wanted, most)
+
+
+def next_page(request: web.Request, **places: object) -> dict[str, str]:
+    """The header that leads to the next page: the URL of the request, from other places on."""
+    url = request.rel_url.update_query({name: str(value) for name, value in places.items()})
+    return {hdrs.LINK: f"<{request[CONTEXT].base_url(request)}{url}>;rel=next"}
 
 
 def number_above_zero(subject: str, text: str) -> int:

@@ -70,20 +70,17 @@ class NameLookup:
 
         def end(_: object) -> None:
             del self._running[key]
-            self._remember(key, has_address=future.exception() is None)
+            self._known.pop(key, None)
+            if future.exception() is None:
+                self._known[key] = None
+                if len(self._known) > _MOST_KNOWN:
+                    self._known.popitem(last=False)
             self._lookups.give_back(within_half=is_unknown)
 
         future.add_done_callback(end)
         # A daemon thread: the process does not wait for the lookup at the end.
         threading.Thread(target=_look_up, args=(key, future), daemon=True).start()
         return future
-
-    def _remember(self, key: tuple[str, int], *, has_address: bool) -> None:
-        self._known.pop(key, None)
-        if has_address:
-            self._known[key] = None
-            if len(self._known) > _MOST_KNOWN:
-                self._known.popitem(last=False)
 
 
 def _addresses(host: str, port: int, *, flags: int = 0) -> list[AddressInfo]:
@@ -92,27 +89,15 @@ def _addresses(host: str, port: int, *, flags: int = 0) -> list[AddressInfo]:
 
 
 def _look_up(key: tuple[str, int], future: asyncio.Future[list[AddressInfo]]) -> None:
-    found: list[AddressInfo] = []
-    failure: OSError | None = None
     try:
-        found = _addresses(*key)
+        settle = functools.partial(future.set_result, _addresses(*key))
     # A label of more than 63 characters cannot be encoded.
     except (OSError, UnicodeError) as error:
         failure = socket.gaierror(socket.EAI_NONAME, f"{type(error).__name__}: {error}")
+        settle = functools.partial(future.set_exception, failure)
     # The event loop may have been closed during the lookup.
     with contextlib.suppress(RuntimeError):
-        future.get_loop().call_soon_threadsafe(_settle, future, found, failure)
-
-
-def _settle(
-    future: asyncio.Future[list[AddressInfo]],
-    found: list[AddressInfo],
-    failure: OSError | None,
-) -> None:
-    if failure is None:
-        future.set_result(found)
-    else:
-        future.set_exception(failure)
+        future.get_loop().call_soon_threadsafe(settle)
 
 
 _MOST_ADDRESSES = 8
@@ -127,8 +112,6 @@ async def connect_socket(host: str, port: int, settings: Settings) -> socket.soc
 
     Args:
         host: a name or an address.
-        port: the port.
-        settings: the allowed addresses.
 
     Raises:
         OSError: the name has no address, no address answers, or no address is allowed

@@ -78,14 +78,10 @@ def why_refused(
     Names are not resolved: addresses are checked when a connection is opened.
 
     Args:
-        url: the URL.
-        settings: the allowed addresses.
         schemes: the accepted schemes.
         most_hosts: the most hosts that the URL may name, separated by commas; each is checked.
     """
-    if most_hosts == 1:
-        return _why_host_refused(url, settings, schemes)
-    urls = split_hosts(url)
+    urls = [url] if most_hosts == 1 else split_hosts(url)
     if len(urls) > most_hosts:
         return f"it must not name more than {most_hosts} hosts"
     refusals = (_why_host_refused(each, settings, schemes) for each in urls)

@@ -44,6 +44,10 @@ class _Waiting:
         self.behind = behind
         self.is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    def end(self) -> None:
+        if not self.is_over.done():
+            self.is_over.set_result(None)
+
 
 @dataclass(slots=True)
 class _Wake:
@@ -106,7 +110,10 @@ class LinkWaits:
             # The ticket comes first, so that progress during the look ends the wait below.
             ticket = self._database.signal.progress_ticket()
             if self._database.signal.is_ended:
-                return self._dismiss()
+                # End every wait, with the links that are behind.
+                for reader in self._waiting:
+                    reader.end()
+                return
             try:
                 await self._look()
             except (ServerBusy, TimeoutError):
@@ -115,12 +122,6 @@ class LinkWaits:
             now = asyncio.get_running_loop().time()
             until = min((wake.due for wake in self._wakes.values()), default=now + _LONGEST_PAUSE)
             await wait_for(ticket, min(_LONGEST_PAUSE, max(0.0, until - now)))
-
-    def _dismiss(self) -> None:
-        """End every wait, with the links that are behind."""
-        for reader in self._waiting:
-            if not reader.is_over.done():
-                reader.is_over.set_result(None)
 
     async def _look(self) -> None:
         instances = {reader.cursor.instance for reader in self._waiting}
@@ -135,8 +136,8 @@ class LinkWaits:
         for reader in self._waiting:
             found = progress.following(reader.cursor.instance)
             reader.behind = [link for link in found if not link.is_at(reader.cursor)]
-            if not reader.behind and not reader.is_over.done():
-                reader.is_over.set_result(None)
+            if not reader.behind:
+                reader.end()
         return {link.id for reader in self._waiting for link in reader.behind}
 
     def _due(self, behind: set[str]) -> list[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import uuid
-from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -37,18 +35,16 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 async def point_to_authority(context: Context, error: XRegistryError) -> None:
     """Add the URLs of the entities at the authorities to the refusal of a write to replicas."""
-    # Without the database, the refusal is right, and only lacks the URLs.
-    with contextlib.suppress(ServerBusy, TimeoutError):
-        await _point(context, error)
-
-
-async def _point(context: Context, error: XRegistryError) -> None:
-    refusals = [*_of_replicas((error, *error.violations[:MOST_VIOLATIONS]))]
+    found = (error, *error.violations[:MOST_VIOLATIONS])
+    refusals = [one for one in found if isinstance(one, Readonly) and "origin" in one.arguments]
     if not refusals:
         return
     authorities = {each.arguments["authority"] for each in refusals}
-    async with context.database.acquire() as connection:
-        bases = await read_bases(connection, authorities)
+    try:
+        async with context.database.acquire() as connection:
+            bases = await read_bases(connection, authorities)
+    except (ServerBusy, TimeoutError):
+        return  # Without the database, the refusal is right, and only lacks the URLs.
     for each in refusals:
         authority = each.arguments["authority"]
         base = bases.get(authority) or (authority if authority.startswith(_WEB) else "")
@@ -57,12 +53,6 @@ async def _point(context: Context, error: XRegistryError) -> None:
     if url := error.arguments.get("url", ""):
         # RFC 5023, 11.1: the link to the URL at which the resource can be edited.
         error.headers = {**error.headers, hdrs.LINK: f"<{url}>;rel=edit"}
-
-
-def _of_replicas(errors: Iterable[XRegistryError]) -> Iterable[Readonly]:
-    for error in errors:
-        if isinstance(error, Readonly) and "origin" in error.arguments:
-            yield error
 
 
 _log = structlog.get_logger()
@@ -153,7 +143,6 @@ def problem_document(error: XRegistryError, path: str = "") -> dict[str, Any]:
     """The members of an error document.
 
     Args:
-        error: the error.
         path: the path of the request, for errors about the request as a whole; empty for a
             violation, which has a subject of its own.
     """

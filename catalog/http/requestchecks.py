@@ -207,26 +207,16 @@ def share_with_origins(
         response.headers.add(hdrs.VARY, hdrs.ORIGIN)
     if origin is None or not ({origin, "*"} & {*allowed}):
         return
-    response.headers[hdrs.ACCESS_CONTROL_ALLOW_ORIGIN] = "*" if "*" in allowed else origin
-    if _is_preflight(request):
-        _answer_preflight(request, response)
-    elif exposed := _exposed(response):
-        response.headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = ", ".join(exposed)
-
-
-def _is_preflight(request: web.Request) -> bool:
+    headers = response.headers
+    headers[hdrs.ACCESS_CONTROL_ALLOW_ORIGIN] = "*" if "*" in allowed else origin
     is_options = request.method == hdrs.METH_OPTIONS
-    return is_options and hdrs.ACCESS_CONTROL_REQUEST_METHOD in request.headers
-
-
-def _answer_preflight(request: web.Request, response: web.StreamResponse) -> None:
-    # The model determines the names of headers of metadata, so every requested header is allowed.
-    response.headers.add(hdrs.VARY, hdrs.ACCESS_CONTROL_REQUEST_HEADERS)
-    if wanted := request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_HEADERS):
-        response.headers[hdrs.ACCESS_CONTROL_ALLOW_HEADERS] = wanted
-    response.headers[hdrs.ACCESS_CONTROL_MAX_AGE] = str(_REMEMBERED_SECONDS)
-
-
-def _exposed(response: web.StreamResponse) -> list[str]:
-    names = {*response.headers}
-    return sorted(n for n in names if n.lower() in _EXPOSED or n.lower().startswith(_PREFIX))
+    if is_options and hdrs.ACCESS_CONTROL_REQUEST_METHOD in request.headers:
+        # The model determines the names of headers of metadata: every requested one is allowed.
+        headers.add(hdrs.VARY, hdrs.ACCESS_CONTROL_REQUEST_HEADERS)
+        if wanted := request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_HEADERS):
+            headers[hdrs.ACCESS_CONTROL_ALLOW_HEADERS] = wanted
+        headers[hdrs.ACCESS_CONTROL_MAX_AGE] = str(_REMEMBERED_SECONDS)
+        return
+    exposed = {n for n in headers if n.lower() in _EXPOSED or n.lower().startswith(_PREFIX)}
+    if exposed:
+        headers[hdrs.ACCESS_CONTROL_EXPOSE_HEADERS] = ", ".join(sorted(exposed))

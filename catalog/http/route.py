@@ -121,9 +121,6 @@ def checked(model: type[Model], data: Any, subject: str, *within: str) -> Model:
     """Check a body, or a part of a body.
 
     Args:
-        model: the model of the body or part.
-        data: the body or part.
-        subject: the subject of errors.
         within: the names of the members around the part, from the outermost.
 
     Raises:
@@ -133,15 +130,9 @@ def checked(model: type[Model], data: Any, subject: str, *within: str) -> Model:
         return model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
         # The error of pydantic repeats values, which may be secrets.
-        raise with_violations(_violations_in(error, subject, within)) from None
-
-
-def _violations_in(
-    error: ValidationError, subject: str, within: tuple[str, ...]
-) -> list[XRegistryError]:
-    """The faults of a body as separate errors, which repeat no values of the body."""
-    details = error.errors(include_input=False, include_url=False, include_context=False)
-    return [_violation(subject, detail, within) for detail in details]
+        details = error.errors(include_input=False, include_url=False, include_context=False)
+        faults = [_violation(subject, detail, within) for detail in details]
+        raise with_violations(faults) from None
 
 
 def _violation(subject: str, detail: ErrorDetails, within: tuple[str, ...]) -> XRegistryError:

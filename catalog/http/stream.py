@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from aiohttp import hdrs, web
 
@@ -53,9 +52,6 @@ def add_stream_shares(app: web.Application, settings: Settings) -> None:
 _STREAM_SECONDS = 7200.0
 
 
-Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
 class Deadline:
     """Bounds the time of a request; a stream may last longer while the reader keeps up.
 
@@ -63,8 +59,6 @@ class Deadline:
     reader must read at the least rate, so that no client holds a snapshot for ever.
 
     Args:
-        request: the request.
-        settings: the time of a request, and the least rate.
         longest_seconds: the longest time of a stream, regardless of the rate.
 
     Raises:
@@ -72,18 +66,7 @@ class Deadline:
         ServerBusy: the time is over; a write may have been applied.
     """
 
-    __slots__ = (
-        "_cancelling",
-        "_clock",
-        "_due",
-        "_is_over",
-        "_last",
-        "_loop",
-        "_request",
-        "_sent",
-        "_settings",
-        "_task",
-    )
+    __slots__ = ("_due", "_last", "_loop", "_request", "_sent", "_settings", "_timeout")
 
     def __init__(
         self, request: web.Request, settings: Settings, *, longest_seconds: float = _STREAM_SECONDS
@@ -95,8 +78,7 @@ class Deadline:
         self._due = now + settings.request_timeout_seconds
         self._last = max(self._due, now + longest_seconds)
         self._sent = 0
-        self._is_over = False
-        self._clock: asyncio.Handle | None = None
+        self._timeout = asyncio.timeout_at(self._due)
 
     def postpone(self, sent: int) -> None:
         """Extend the deadline after `sent` bytes."""
@@ -117,42 +99,22 @@ class Deadline:
         self._set(self._due)
 
     async def __aenter__(self) -> None:
-        # The work of `asyncio.timeout_at` in fewer steps, because every request has a deadline.
-        task = asyncio.current_task()
-        assert task is not None, "a request is handled in a task"
-        self._task, self._cancelling = task, task.cancelling()
-        self._set(self._due)
+        await self._timeout.__aenter__()
         self._request[DEADLINE] = self
 
     async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         # A request that is handled again gets another deadline.
         del self._request[DEADLINE]
-        self._stop()
-        # A cancellation from outside, at the same time, must not be turned into an answer.
-        is_ended = self._is_over and self._task.uncancel() <= self._cancelling
-        if isinstance(error, TimeoutError) or (
-            is_ended and isinstance(error, asyncio.CancelledError)
-        ):
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise self._refusal() from error
+        if isinstance(error, TimeoutError):
             raise self._refusal() from error
 
     def _set(self, due: float) -> None:
-        self._stop()
-        if self._is_over:
-            return
-        if due > self._loop.time():
-            self._clock = self._loop.call_at(due, self._end)
-        else:
-            # A timer would run after the next piece for a quick reader, and be set anew for ever.
-            self._clock = self._loop.call_soon(self._end)
-
-    def _stop(self) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
-            self._clock = None
-
-    def _end(self) -> None:
-        self._clock, self._is_over = None, True
-        self._task.cancel()
+        if not self._timeout.expired():
+            self._timeout.reschedule(due)
 
     def _refusal(self) -> ServerBusy:
         path = self._request.path
@@ -164,20 +126,6 @@ class Deadline:
 
 
 DEADLINE: web.RequestKey[Deadline] = web.RequestKey("deadline", Deadline)
-
-
-def bounded(handler: Handler) -> Handler:
-    """Bound the time of a handler to the time of a request (see `Deadline`)."""
-
-    @functools.wraps(handler)
-    async def handle(request: web.Request) -> web.StreamResponse:
-        # An outer deadline would end a stream that an inner deadline lets continue.
-        if DEADLINE in request:
-            return await handler(request)
-        async with Deadline(request, request[CONTEXT].settings):
-            return await handler(request)
-
-    return handle
 
 
 _ADVICE = (
@@ -192,7 +140,6 @@ async def in_search_time(request: web.Request, advice: str = _ADVICE) -> AsyncIt
     """End a search that takes too long, in the database as well.
 
     Args:
-        request: the request that searches.
         advice: how to make the search cheaper.
 
     Raises:
@@ -240,10 +187,6 @@ async def send(
     """Answer with a body in pieces; a piece is made when the previous piece is sent.
 
     Args:
-        request: the request.
-        pieces: the pieces of the body.
-        headers: the headers of the answer.
-        status: the status of the answer.
         tag: the tag of a streamed read, because a streamed body cannot be hashed first.
         takes_share: whether a large answer takes a share of the streams (see `stream_share`);
             false if the caller holds a share.
@@ -288,7 +231,7 @@ async def send(
 # Cached tokens and rules may be as old, so a stream ends within five seconds.
 _RENEWAL_SECONDS = 2.0
 RENEW: web.AppKey[Callable[[web.Request], Awaitable[Context]]] = web.AppKey("renew")
-"""Identifies the caller of a long request again; see `catalog.web.admit.renew`."""
+"""Identifies the caller of a long request again; see `catalog.web.door.renew`."""
 
 
 class NoLongerPermitted(Exception):

@@ -12,7 +12,7 @@ import math
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from catalog.model.concorderrors import TooManyAtOnce
 from catalog.model.errors import ServerBusy, XRegistryError
@@ -212,10 +212,8 @@ class Share:
         # The number of used places that were taken within half.
         self._halves = 0
         self._halves_of: Counter[str] = Counter()
-        # Waiting tasks by key and `within_half`, oldest first.
-        self._queues: dict[_Line, dict[asyncio.Future[None], None]] = {}
-        # The waiting keys that hold less than the part of a key, in the order of turns.
-        self._ready: dict[bool, OrderedDict[str, None]] = {
+        # Waiting tasks, oldest first, by `within_half` and by key in the order of turns.
+        self._queues: dict[bool, OrderedDict[str, dict[asyncio.Future[None], None]]] = {
             False: OrderedDict(),
             True: OrderedDict(),
         }
@@ -257,15 +255,14 @@ class Share:
             return
         if wait_seconds is not None and wait_seconds <= 0:
             raise self._refusal(key, path)
-        await self._wait((key, within_half), wait_seconds, path)
+        await self._wait(key, within_half, wait_seconds, path)
 
     def take_now(self, key: str = "", *, within_half: bool = False) -> bool:
         """Take a place if the key may have a free place; return whether a place was taken."""
-        line = key, within_half
         # A new task must not overtake the tasks that wait.
-        if line in self._queues or not self._admits(line):
+        if key in self._queues[within_half] or not self._admits(key, within_half):
             return False
-        self._give(line)
+        self._give(key, within_half)
         return True
 
     def give_back(self, key: str = "", *, within_half: bool = False) -> None:
@@ -275,24 +272,17 @@ class Share:
         if within_half:
             self._halves -= 1
             _subtract(self._halves_of, key, 1)
-        if not self._queues:
-            return
-        # The part of no other key has changed.
-        self._find_ready((key, False))
-        self._find_ready((key, True))
         while self.used < self.limit and (line := self._next()):
-            turn = next(iter(self._queues[line]))
-            self._leave(line, turn)
+            turn = next(iter(self._queues[line[1]][line[0]]))
+            self._leave(*line, turn)
             if not turn.done():
-                self._give(line)
+                self._give(*line)
                 turn.set_result(None)
 
-    def _admits(self, line: _Line) -> bool:
-        is_full = line[1] and self._halves >= max(1, self.limit // 2)
-        return self.used < self.limit and not is_full and self._has_less_than_its_part(line)
-
-    def _has_less_than_its_part(self, line: _Line) -> bool:
-        key, within_half = line
+    def _admits(self, key: str, within_half: bool) -> bool:
+        """Whether a key may have one more place."""
+        if self.used >= self.limit or (within_half and self._is_half_full()):
+            return False
         if not key:
             return True
         part = self.limit - self.used if self._leaves_free else self._per_key
@@ -300,68 +290,65 @@ class Share:
             return False
         return self._used_of[key] < part
 
-    def _give(self, line: _Line) -> None:
-        key, within_half = line
+    def _is_half_full(self) -> bool:
+        return self._halves >= max(1, self.limit // 2)
+
+    def _give(self, key: str, within_half: bool) -> None:
         self.used += 1
         self._used_of[key] += 1
         if within_half:
             self._halves += 1
             self._halves_of[key] += 1
 
-    def _next(self) -> _Line | None:
-        """The queue with the next turn, if a place is free."""
-        if self._leaves_free:
-            # The part of a key changes with each place, so no order of keys is kept; shares with
-            # `leaves_free` have few places and few keys.
-            due = [line for line in self._queues if self._admits(line)]
-            return min(due, key=lambda line: self._used_of[line[0]], default=None)
-        # The queues with and without `within_half` alternate, so that neither starves the other.
+    def _next(self) -> tuple[str, bool] | None:
+        """The key with the next turn, if a place is free; its turn comes again after the others.
+
+        Only keys that hold places can be passed over, so that the search is short however many keys
+        wait.
+        """
+        # The tasks with and without `within_half` alternate, so that neither starves the other.
         for within_half in (not self._was_within_half, self._was_within_half):
-            ready = self._ready[within_half]
-            while ready and not (within_half and self._halves >= max(1, self.limit // 2)):
-                key = next(iter(ready))
-                if self._has_less_than_its_part((key, within_half)):
-                    ready.move_to_end(key)
+            queue = self._queues[within_half]
+            if within_half and self._is_half_full():
+                continue
+            for key in queue:
+                if self._admits(key, within_half):
+                    queue.move_to_end(key)
                     self._was_within_half = within_half
                     return key, within_half
-                del ready[key]
         return None
 
-    def _find_ready(self, line: _Line) -> None:
-        if line in self._queues and self._has_less_than_its_part(line):
-            self._ready[line[1]].setdefault(line[0])
-
-    async def _wait(self, line: _Line, wait_seconds: float | None, path: str) -> None:
+    async def _wait(
+        self, key: str, within_half: bool, wait_seconds: float | None, path: str
+    ) -> None:
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         clock = None if wait_seconds is None else loop.call_later(wait_seconds, _end_wait, turn)
-        self._queues.setdefault(line, {})[turn] = None
+        self._queues[within_half].setdefault(key, {})[turn] = None
         self.waiting += 1
-        self._find_ready(line)
         try:
             await turn
         except BaseException as error:
             # A task may be cancelled after the place was given and before the task resumes.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.give_back(line[0], within_half=line[1])
+                self.give_back(key, within_half=within_half)
             else:
-                self._leave(line, turn)
+                self._leave(key, within_half, turn)
             if isinstance(error, TimeoutError):
-                raise self._refusal(line[0], path) from None
+                raise self._refusal(key, path) from None
             raise
         finally:
             if clock is not None:
                 clock.cancel()
 
-    def _leave(self, line: _Line, turn: asyncio.Future[None]) -> None:
-        queue = self._queues.get(line, {})
+    def _leave(self, key: str, within_half: bool, turn: asyncio.Future[None]) -> None:
+        queue = self._queues[within_half].get(key, {})
         if turn not in queue:
             return
         del queue[turn]
         self.waiting -= 1
         if not queue:
-            del self._queues[line]
-            self._ready[line[1]].pop(line[0], None)
+            del self._queues[within_half][key]
 
     def _refusal(self, key: str, path: str) -> XRegistryError:
         if self._things is None:
@@ -374,9 +361,6 @@ class Share:
 def _end_wait(turn: asyncio.Future[None]) -> None:
     if not turn.done():
         turn.set_exception(TimeoutError())
-
-
-_Line: TypeAlias = tuple[str, bool]
 
 
 class Held:

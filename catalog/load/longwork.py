@@ -102,9 +102,6 @@ async def aside(entities: int, function: Callable[P, T], *args: P.args, **kwargs
 
     Args:
         entities: the number of entities that the work concerns; 0 if unknown.
-        function: the function.
-        args: the positional arguments of the function.
-        kwargs: the keyword arguments of the function.
     """
     if not is_long(entities):
         return function(*args, **kwargs)

@@ -168,7 +168,7 @@ async def get_metrics(request: web.Request) -> web.Response:
     The formats are the text formats of Prometheus and OpenMetrics.
     """
     context = request[CONTEXT]
-    context.metrics.read()
+    context.shared.metrics.read()
     registry = CollectorRegistry()
     is_up, figures = await _read_figures(context)
     registry.register(StoredMetrics(figures, is_up=is_up))
@@ -177,7 +177,7 @@ async def get_metrics(request: web.Request) -> web.Response:
         # The sum over the processes of the node, which keep the values in files of the directory.
         MultiProcessCollector(registry, path=directory)  # type: ignore[no-untyped-call]
     else:
-        registry.register(context.metrics.registry)
+        registry.register(context.shared.metrics.registry)
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
     body = await in_thread(encode, registry)
     return web.Response(body=body, headers={"Content-Type": content_type})
@@ -244,8 +244,8 @@ async def run_loop_delay(context: Context) -> None:
     while True:
         due = loop.time() + _DELAY_EVERY_SECONDS
         await asyncio.sleep(_DELAY_EVERY_SECONDS)
-        context.metrics.loop_delay.observe(max(0.0, loop.time() - due))
-        context.metrics.read()
+        context.shared.metrics.loop_delay.observe(max(0.0, loop.time() - due))
+        context.shared.metrics.read()
 
 
 async def get_live(_: web.Request) -> web.Response:

@@ -18,7 +18,15 @@ from catalog.model.roles import (
     is_wild,
     parse_path,
 )
-from catalog.operations.operation import AnswerBody, Anyone, Body, Operation, PageQuery, Time
+from catalog.operations.operation import (
+    LOCATION,
+    AnswerBody,
+    Anyone,
+    Body,
+    Operation,
+    PageQuery,
+    Time,
+)
 
 MOST_PATHS = 10_000
 MOST_WILD_PATHS = 100
@@ -103,7 +111,7 @@ class Whoami(AnswerBody):
     issuer: str | None = None
     grants: list[PathGrant]
     more: Literal[True] | None = Field(
-        default=None, description="The caller has more grants than the answer lists."
+        None, description="The caller has more grants than the answer lists."
     )
     open: bool = Field(description="Everybody may do everything.")
 
@@ -124,13 +132,13 @@ class Token(AnswerBody):
     grants: list[PathGrant]
     createdat: Time
     expiresat: Time | None = None
-    usedat: Time | None = Field(default=None, description="The last use, to the minute.")
+    usedat: Time | None = Field(None, description="The last use, to the minute.")
     more: Literal[True] | None = Field(
-        default=None,
+        None,
         description="There are more grants than the answer has; a list of tokens does not tell.",
     )
     token: str | None = Field(
-        default=None, description="The text of the token, in the answer that made it only."
+        None, description="The text of the token, in the answer that made it only."
     )
 
 
@@ -176,60 +184,43 @@ class GrantingRules(AnswerBody):
 
 _RULES, _RULE = "/access/rules", "/access/rules/{id}"
 _TOKENS, _TOKEN = "/access/tokens", "/access/tokens/{id}"
-_LOCATION = {"Location": "The URL of what was made"}
 
-WHOAMI = Operation(
-    method="GET", path="/access/whoami", needs=Anyone.TOLD, answers=Whoami, is_kept=False
-)
-LIST_TOKENS = Operation(
-    method="GET", path=_TOKENS, needs=Permission.ADMINISTER, answers=Tokens, is_kept=False
-)
+WHOAMI = Operation("GET", "/access/whoami", Anyone.TOLD, answers=Whoami, is_kept=False)
+LIST_TOKENS = Operation("GET", _TOKENS, Permission.ADMINISTER, answers=Tokens, is_kept=False)
 CREATE_TOKEN = Operation(
-    method="POST",
-    path=_TOKENS,
-    needs=Permission.ADMINISTER,
+    "POST",
+    _TOKENS,
+    Permission.ADMINISTER,
     takes=NewToken,
     answers=Token,
     status=201,
-    headers=_LOCATION,
+    headers=LOCATION,
     refuses=(409,),
     most_values=_MOST_VALUES,
-    is_kept=False,
 )
-GET_TOKEN = Operation(
-    method="GET", path=_TOKEN, needs=Permission.ADMINISTER, answers=Token, is_kept=False
-)
-DELETE_TOKEN = Operation(method="DELETE", path=_TOKEN, needs=Permission.ADMINISTER)
+GET_TOKEN = Operation("GET", _TOKEN, Permission.ADMINISTER, answers=Token, is_kept=False)
+DELETE_TOKEN = Operation("DELETE", _TOKEN, Permission.ADMINISTER)
 LIST_RULES = Operation(
-    method="GET",
-    path=_RULES,
-    needs=Permission.GRANT,
-    answers=GrantingRules,
-    query=PageQuery,
-    is_kept=False,
+    "GET", _RULES, Permission.GRANT, answers=GrantingRules, query=PageQuery, is_kept=False
 )
 CREATE_RULE = Operation(
-    method="POST",
-    path=_RULES,
-    needs=Permission.GRANT,
+    "POST",
+    _RULES,
+    Permission.GRANT,
     takes=NewRule,
     answers=GrantingRule,
     status=201,
-    headers=_LOCATION,
+    headers=LOCATION,
     refuses=(409,),
     most_values=_MOST_VALUES,
-    is_kept=False,
 )
-GET_RULE = Operation(
-    method="GET", path=_RULE, needs=Permission.GRANT, answers=GrantingRule, is_kept=False
-)
+GET_RULE = Operation("GET", _RULE, Permission.GRANT, answers=GrantingRule, is_kept=False)
 CHANGE_RULE = Operation(
-    method="PATCH",
-    path=_RULE,
-    needs=Permission.GRANT,
+    "PATCH",
+    _RULE,
+    Permission.GRANT,
     takes=RuleChanges,
     answers=GrantingRule,
     most_values=_MOST_VALUES,
-    is_kept=False,
 )
-DELETE_RULE = Operation(method="DELETE", path=_RULE, needs=Permission.GRANT)
+DELETE_RULE = Operation("DELETE", _RULE, Permission.GRANT)

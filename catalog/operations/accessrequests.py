@@ -7,7 +7,16 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints
 
 from catalog.model.roles import WHOLE_CATALOG, Permission, Role, is_wild, parse_path
-from catalog.operations.operation import AnswerBody, Anyone, Body, Operation, PageQuery, Query, Time
+from catalog.operations.operation import (
+    LOCATION,
+    AnswerBody,
+    Anyone,
+    Body,
+    Operation,
+    PageQuery,
+    Query,
+    Time,
+)
 
 RequestState = Literal["open", "granted", "declined"]
 
@@ -58,10 +67,10 @@ class AccessRequest(AnswerBody):
     note: str | None = None
     isown: bool = Field(description="Whether the caller has made it.")
     isdecidable: bool = Field(description="Whether the caller may grant or decline it.")
-    name: str | None = Field(default=None, description="Who asked.")
-    who: str | None = Field(default=None, description="Whom a granted rule is for.")
+    name: str | None = Field(None, description="Who asked.")
+    who: str | None = Field(None, description="Whom a granted rule is for.")
     decidedby: str | None = None
-    rule: str | None = Field(default=None, description="The rule that the grant has made.")
+    rule: str | None = Field(None, description="The rule that the grant has made.")
 
 
 class AccessRequestsQuery(PageQuery):
@@ -88,9 +97,9 @@ class RoleHolder(AnswerBody):
 
     role: Role
     who: str = Field(description="The condition on callers.")
-    name: str | None = Field(default=None, description="The name of the token.")
+    name: str | None = Field(None, description="The name of the token.")
     by: Literal["rule", "token", "setting"]
-    rule: str | None = Field(default=None, description="The id of the rule.")
+    rule: str | None = Field(None, description="The id of the rule.")
     path: str = Field(description="Where the role is given: `/` is the whole catalog.")
 
 
@@ -100,7 +109,7 @@ class GroupHolders(AnswerBody):
     path: str
     open: bool = Field(description="Everybody may do everything at this node.")
     authority: str | None = Field(
-        default=None,
+        None,
         description="Who controls the group, if it is a copy: no role lets a caller write it here.",
     )
     yours: list[Role] = Field(description="The roles of the caller in the group.")
@@ -108,7 +117,7 @@ class GroupHolders(AnswerBody):
         description="How many rules, tokens and settings give each role, over 1,000 left out."
     )
     holders: list[RoleHolder] | None = Field(
-        default=None, description="For those who may grant roles in the group."
+        None, description="For those who may grant roles in the group."
     )
 
 
@@ -116,56 +125,45 @@ _REQUESTS = "/access/requests"
 _REQUEST = _REQUESTS + "/{id}"
 
 LIST_HOLDERS = Operation(
-    method="GET",
-    path="/access/holders",
-    needs=Permission.READ,
+    "GET",
+    "/access/holders",
+    Permission.READ,
     query=HoldersQuery,
     answers=GroupHolders,
     refuses=(404,),
     is_kept=False,
 )
 LIST_REQUESTS = Operation(
-    method="GET",
-    path=_REQUESTS,
-    needs=Anyone.TOLD,
-    query=AccessRequestsQuery,
-    answers=AccessRequests,
-    headers={"Link": 'The next page, as `rel="next"`'},
-    is_kept=False,
+    "GET", _REQUESTS, Anyone.TOLD, query=AccessRequestsQuery, answers=AccessRequests, is_kept=False
 )
 REQUEST_ACCESS = Operation(
-    method="POST",
-    path=_REQUESTS,
-    needs=Anyone.TOLD,
+    "POST",
+    _REQUESTS,
+    Anyone.TOLD,
     takes=NewAccessRequest,
     answers=AccessRequest,
     status=201,
-    headers={"Location": "The URL of the request"},
+    headers=LOCATION,
     refuses=(409,),
     is_repeatable=True,
-    is_kept=False,
     description="The answer does not tell whether there is such a group. A request that is open "
     "already gets the new reason.",
 )
-GET_REQUEST = Operation(
-    method="GET", path=_REQUEST, needs=Anyone.TOLD, answers=AccessRequest, is_kept=False
-)
+GET_REQUEST = Operation("GET", _REQUEST, Anyone.TOLD, answers=AccessRequest, is_kept=False)
 GRANT_REQUEST = Operation(
-    method="POST",
-    path=_REQUEST + "/grant",
-    needs=Permission.GRANT,
+    "POST",
+    _REQUEST + "/grant",
+    Permission.GRANT,
     takes=AccessDecision,
     answers=AccessRequest,
     refuses=(409,),
-    is_kept=False,
 )
 DECLINE_REQUEST = Operation(
-    method="POST",
-    path=_REQUEST + "/decline",
-    needs=Permission.GRANT,
+    "POST",
+    _REQUEST + "/decline",
+    Permission.GRANT,
     takes=AccessDecision,
     answers=AccessRequest,
     refuses=(409,),
-    is_kept=False,
 )
-WITHDRAW_REQUEST = Operation(method="DELETE", path=_REQUEST, needs=Anyone.TOLD)
+WITHDRAW_REQUEST = Operation("DELETE", _REQUEST, Anyone.TOLD)

@@ -4,45 +4,40 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from catalog.model.caller import AuthorKind
 from catalog.model.roles import Permission
-from catalog.operations.operation import AnswerBody, Operation, Query, Time
+from catalog.operations.operation import AnswerBody, Operation, StrictQuery, Time
 
 Outcome = Literal["done", "refused"]
 _Text = Annotated[str, Field(max_length=1000)]
 
 
-class AuditQuery(Query):
+class AuditQuery(StrictQuery):
     """The conditions on entries, and the page of the list."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    limit: int | None = Field(default=None, ge=1)
-    since: Time | None = Field(default=None, description="Only entries from this time on.")
-    until: Time | None = Field(default=None, description="Only entries before this time.")
+    limit: int | None = Field(None, ge=1)
+    since: Time | None = Field(None, description="Only entries from this time on.")
+    until: Time | None = Field(None, description="Only entries before this time.")
     identity: _Text | None = Field(
-        default=None,
+        None,
         description="Only entries of callers with this name, of this kind, or both as `KIND:NAME`.",
     )
     path: _Text | None = Field(
-        default=None,
-        description="Only entries of requests to this path, or about it, and below it.",
+        None, description="Only entries of requests to this path, or about it, and below it."
     )
     interaction: _Text | None = Field(
-        default=None, description="Only the entry of the interaction with this id."
+        None, description="Only the entry of the interaction with this id."
     )
     outcome: Outcome | None = Field(
-        default=None, description="Only entries of requests that were done, or that were refused."
+        None, description="Only entries of requests that were done, or that were refused."
     )
     after: _Text | None = Field(
-        default=None,
-        description="Only entries after the one with this `sequence`, the oldest first.",
+        None, description="Only entries after the one with this `sequence`, the oldest first."
     )
     before: _Text | None = Field(
-        default=None,
-        description="Only entries before the one with this `sequence`, the newest first.",
+        None, description="Only entries before the one with this `sequence`, the newest first."
     )
 
 
@@ -73,17 +68,16 @@ class AuditEntry(AnswerBody):
     method: str | None = None
     path: str | None = None
     interaction: str | None = Field(
-        default=None, description="The id that the events of the interaction carry, too."
+        None, description="The id that the events of the interaction carry, too."
     )
-    changed: int | None = Field(default=None, ge=0, description="The number of changed entities.")
+    changed: int | None = Field(None, ge=0, description="The number of changed entities.")
     targets: list[AuditTarget] | None = Field(
-        default=None,
-        description="Up to 20 targets: of more, the first at the path that was asked for.",
+        None, description="Up to 20 targets: of more, the first at the path that was asked for."
     )
-    status: int | None = Field(default=None, description="The status of the refusal.")
-    reason: str | None = Field(default=None, description="The name of the problem.")
+    status: int | None = Field(None, description="The status of the refusal.")
+    reason: str | None = Field(None, description="The name of the problem.")
     attempts: int | None = Field(
-        default=None, ge=0, description="The number of refusals that the entry stands for."
+        None, ge=0, description="The number of refusals that the entry stands for."
     )
 
 
@@ -94,12 +88,11 @@ class AuditEntries(AnswerBody):
 
 
 READ_AUDIT = Operation(
-    method="GET",
-    path="/audit",
-    needs=Permission.GRANT,
+    "GET",
+    "/audit",
+    Permission.GRANT,
     query=AuditQuery,
     answers=AuditEntries,
-    headers={"Link": 'The next page, as `rel="next"`'},
     is_kept=False,
     description="Admins of groups read what was done in their groups, without the addresses of "
     "callers, and without what else an interaction did.",

@@ -10,10 +10,10 @@ import re
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from catalog.model.roles import Permission
-from catalog.operations.operation import AnswerBody, Operation, Query, Time
+from catalog.operations.operation import AnswerBody, Operation, StrictQuery, Time
 
 MOST_AUTHORITIES = 100
 _LONGEST = 200
@@ -47,10 +47,10 @@ _WebUrl = Annotated[str, BeforeValidator(_web_url, json_schema_input_type=str)]
 class Card(AnswerBody):
     """Who stands behind an authority, in the words of that authority."""
 
-    name: _Line = Field(default="", description="The name of the team or the organisation.")
-    region: _Line = Field(default="", description="Where the catalog is, as `eu-central`.")
-    contact: _Line = Field(default="", description="Whom to ask: an address, a channel, a URL.")
-    url: _WebUrl = Field(default="", description="Where people find the catalog, and its console.")
+    name: _Line = Field("", description="The name of the team or the organisation.")
+    region: _Line = Field("", description="Where the catalog is, as `eu-central`.")
+    contact: _Line = Field("", description="Whom to ask: an address, a channel, a URL.")
+    url: _WebUrl = Field("", description="Where people find the catalog, and its console.")
 
     def __bool__(self) -> bool:
         """Whether the card says anything."""
@@ -76,9 +76,9 @@ class KnownAuthority(AnswerBody):
     """An authority, with its card if the authority has told one."""
 
     authority: str
-    isown: bool = Field(default=False, description="Whether it is the authority of this node.")
+    isown: bool = Field(False, description="Whether it is the authority of this node.")
     card: ToldCard = None
-    cardat: Time | None = Field(default=None, description="When the card was told.")
+    cardat: Time | None = Field(None, description="When the card was told.")
 
 
 class KnownAuthorities(AnswerBody):
@@ -87,22 +87,20 @@ class KnownAuthorities(AnswerBody):
     authorities: list[KnownAuthority]
 
 
-class AuthoritiesQuery(Query):
+class AuthoritiesQuery(StrictQuery):
     """The authorities that are asked about."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     authority: list[Annotated[str, Field(min_length=1, max_length=1024)]] = Field(
-        default=[],
+        [],
         max_length=MOST_AUTHORITIES,
         description="Only these; all that have told a card unless given.",
     )
 
 
 LIST_AUTHORITIES = Operation(
-    method="GET",
-    path="/-/authorities",
-    needs=Permission.READ,
+    "GET",
+    "/-/authorities",
+    Permission.READ,
     query=AuthoritiesQuery,
     answers=KnownAuthorities,
     description="Cards are told by catalogs that this node follows or sends to, and by those that "

@@ -1,16 +1,16 @@
-"""The operations of `/-/changes`: what changed, when, by whom, and what one change made of it."""
+"""The operations of `/-/changes` and `/-/revisions`: changes, and the contents of entities."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from catalog.model.caller import AuthorKind
 from catalog.model.roles import Permission
 from catalog.operations.diff import DiffAnswer
-from catalog.operations.operation import AnswerBody, Flag, Operation, Query, Time
+from catalog.operations.operation import AnswerBody, Flag, Operation, StrictQuery, Term, Time
 
 _Text = Annotated[str, Field(max_length=2048)]
 _WHO = (
@@ -28,34 +28,30 @@ def essence_of(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in _ALWAYS]
 
 
-class CatalogChangesQuery(Query):
+class CatalogChangesQuery(StrictQuery):
     """The conditions on changes, and the page of the list."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     path: _Text | None = Field(
-        default=None, description="Only changes of this entity or collection, and below it."
+        None, description="Only changes of this entity or collection, and below it."
     )
-    since: Time | None = Field(default=None, description="Only changes from this time on.")
-    until: Time | None = Field(default=None, description="Only changes before this time.")
+    since: Time | None = Field(None, description="Only changes from this time on.")
+    until: Time | None = Field(None, description="Only changes before this time.")
     who: _Text | None = Field(
-        default=None,
+        None,
         description="Only changes of authors with this name, of this kind, or both as `KIND:NAME`, "
         "as far as the caller may know them.",
     )
-    authority: _Text | None = Field(
-        default=None, description="Only changes of entities of this authority."
-    )
+    authority: _Text | None = Field(None, description="Only changes of entities of this authority.")
     interaction: _Text | None = Field(
-        default=None, description="Only the changes of the interaction with this id."
+        None, description="Only the changes of the interaction with this id."
     )
     parents: Flag = Field(
-        default=False, description="Also entities of which nothing but their children changed."
+        False, description="Also entities of which nothing but their children changed."
     )
     before: _Text | None = Field(
-        default=None, description="Only changes before the one with this `sequence`."
+        None, description="Only changes before the one with this `sequence`."
     )
-    limit: int | None = Field(default=None, ge=1)
+    limit: int | None = Field(None, ge=1)
 
 
 class ChangeAuthor(AnswerBody):
@@ -78,12 +74,12 @@ class ChangeEntry(AnswerBody):
     action: Literal["created", "updated", "deleted"]
     epoch: int
     changed: list[str] = Field(description="The names of the attributes that an update changed.")
-    who: ChangeAuthor | None = Field(default=None, description=_WHO)
+    who: ChangeAuthor | None = Field(None, description=_WHO)
     authority: str
     origin: str = Field(description="The xid at the authority.")
     interaction: str = Field(description="The id that the events of the interaction carry, too.")
     content: Literal["kept", "purged", "gone"] | None = Field(
-        default=None,
+        None,
         description="Whether the content after the change can be read; missing if it was deleted.",
     )
 
@@ -111,26 +107,120 @@ class ChangeAnswer(AnswerBody):
 
     change: ChangeEntry
     difference: DiffAnswer | None = Field(
-        default=None, description="Missing if a content is no longer kept, or was purged."
+        None, description="Missing if a content is no longer kept, or was purged."
     )
 
 
 LIST_CHANGES = Operation(
-    method="GET",
-    path="/-/changes",
-    needs=Permission.READ,
+    "GET",
+    "/-/changes",
+    Permission.READ,
     query=CatalogChangesQuery,
     answers=ChangesAnswer,
-    headers={"Link": 'The next page, as `rel="next"`'},
     is_kept=False,
     description="Changes are told while the log lasts, of entities that the caller sees now.",
 )
 READ_CHANGE = Operation(
-    method="GET",
-    path="/-/changes/{sequence}",
-    needs=Permission.READ,
+    "GET",
+    "/-/changes/{sequence}",
+    Permission.READ,
     answers=ChangeAnswer,
     refuses=(400, 404),
     is_kept=False,
     description="A created entity is compared with nothing, a deleted one is compared to nothing.",
+)
+
+
+_OF = (
+    "The xid of an entity; of a resource it means the default version. `/meta` behind the xid of a "
+    "resource means the resource itself."
+)
+
+
+class RevisionQuery(StrictQuery):
+    """The entity whose contents are asked for."""
+
+    of: Term = Field(description=_OF)
+
+
+class RevisionsQuery(RevisionQuery):
+    """The entity, and the page of the list."""
+
+    before: str | None = Field(
+        None, max_length=100, description="Only revisions before the one with this `sequence`."
+    )
+    limit: int | None = Field(None, ge=1)
+
+
+class PurgeQuery(StrictQuery):
+    """The entity whose former contents are purged."""
+
+    of: Term = Field(
+        description="The xid of an entity: its former contents, and those of what is or was below."
+    )
+
+
+class RevisionsAnswer(AnswerBody):
+    """A page of the revisions of an entity, the newest first: the changes that made them."""
+
+    of: str
+    revisions: list[ChangeEntry]
+
+
+class RevisionAnswer(AnswerBody):
+    """The content of an entity at an epoch."""
+
+    of: str
+    epoch: int
+    change: ChangeEntry | None = Field(
+        None, description="What made it; missing if it is from before the log."
+    )
+    createdat: Time
+    modifiedat: Time
+    attributes: dict[str, Any]
+    document: str | None = Field(None, description="The document, if it is text.")
+    documentbase64: str | None = Field(None, description="The document, if it is not.")
+
+
+class PurgeAnswer(AnswerBody):
+    """What was purged, and what can't be reached."""
+
+    of: str
+    purged: int = Field(description="The number of contents that are no longer kept.")
+    isheld: bool = Field(
+        description="Whether the entity is here still: its present content stays. If the secret is "
+        "in it, write it without the secret, and purge again."
+    )
+    unreached: list[str] = Field(description="Where the contents may be still, in words.")
+
+
+LIST_REVISIONS = Operation(
+    "GET",
+    "/-/revisions",
+    Permission.READ,
+    query=RevisionsQuery,
+    answers=RevisionsAnswer,
+    refuses=(404,),
+    is_kept=False,
+    description="Contents are kept while the log lasts, and up to `CONCORD_REVISION_BYTES` in all: "
+    "beyond, the oldest go first.",
+)
+READ_REVISION = Operation(
+    "GET",
+    "/-/revisions/{epoch}",
+    Permission.READ,
+    query=RevisionQuery,
+    answers=RevisionAnswer,
+    refuses=(404,),
+    is_kept=False,
+)
+PURGE_REVISIONS = Operation(
+    "DELETE",
+    "/-/revisions",
+    Permission.GRANT,
+    query=PurgeQuery,
+    answers=PurgeAnswer,
+    description="For a secret that was written by mistake: the contents are emptied, and the log "
+    "tells of the changes without them. Admins of a group may purge what is in the group. The "
+    "audit names who purged.",
 )

@@ -7,17 +7,8 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field, RootModel, StrictBool, model_validator
 
 from catalog.model.roles import Permission
-from catalog.operations.operation import (
-    AnswerBody,
-    Anyone,
-    Body,
-    Content,
-    Operation,
-    Query,
-    Time,
-)
+from catalog.operations.operation import AnswerBody, Anyone, Body, Content, Operation, Query, Time
 from catalog.operations.subscriptions import (
-    NEXT,
     ONE,
     PENDING,
     TAG,
@@ -39,15 +30,13 @@ class SubscriptionChanges(Body):
     """The members of a subscription's delivery to change."""
 
     paused: StrictBool | None = Field(
-        default=None,
+        None,
         description="A paused subscription delivers nothing and keeps its place. With false, it "
         "goes on from there; if it waits after a failure, it tries again at once.",
     )
-    reason: ShortText | None = Field(
-        default=None, description="Why it is paused, which the status shows."
-    )
+    reason: ShortText | None = Field(None, description="Why it is paused, which the status shows.")
     cursor: ShortText | None = Field(
-        default=None,
+        None,
         description="Where in the log it goes on, to deliver events again or to leave some out: "
         "`now`, `earliest`, the `sequence` of an event, or a time.",
     )
@@ -71,8 +60,8 @@ class ExampleAnswer(AnswerBody):
 class NumberQuery(Query):
     """The page of a list of numbered items, which begins after the item with the number `after`."""
 
-    limit: int | None = Field(default=None, ge=1, le=LAST_NUMBER)
-    after: int | None = Field(default=None, ge=0, le=LAST_NUMBER)
+    limit: int | None = Field(None, ge=1, le=LAST_NUMBER)
+    after: int | None = Field(None, ge=0, le=LAST_NUMBER)
 
 
 class DeliveryAttempt(AnswerBody):
@@ -116,9 +105,7 @@ class CauseQuery(Query):
     """The cause of dead letters."""
 
     cause: str | None = Field(
-        default=None,
-        max_length=LONGEST_CAUSE,
-        description="Only those with this `reason`.",
+        None, max_length=LONGEST_CAUSE, description="Only those with this `reason`."
     )
 
 
@@ -147,7 +134,7 @@ class Redelivery(Body):
     """The dead letters to deliver again: a single letter, those of a cause or time, or all."""
 
     number: int | None = Field(
-        default=None,
+        None,
         ge=0,
         le=LAST_NUMBER,
         strict=True,
@@ -155,7 +142,7 @@ class Redelivery(Body):
     )
     since: Time | None = None
     cause: str | None = Field(
-        default=None, max_length=LONGEST_CAUSE, description="Only those with this `reason`."
+        None, max_length=LONGEST_CAUSE, description="Only those with this `reason`."
     )
 
     @model_validator(mode="after")
@@ -190,9 +177,9 @@ class ConsentQuery(Query):
 _DEAD, _LETTER = f"{ONE}/deadletters", f"{ONE}/deadletters/{{number}}"
 
 CHANGE_SUBSCRIPTION = Operation(
-    method="PATCH",
-    path=ONE,
-    needs=Permission.SUBSCRIBE,
+    "PATCH",
+    ONE,
+    Permission.SUBSCRIBE,
     takes=SubscriptionChanges,
     answers=SubscriptionAnswer,
     outcomes=PENDING,
@@ -200,49 +187,31 @@ CHANGE_SUBSCRIPTION = Operation(
     conditions=True,
     refuses=(409,),
     is_repeatable=True,
-    is_kept=False,
 )
 SEND_EXAMPLE = Operation(
-    method="POST",
-    path=f"{ONE}/test",
-    needs=Permission.SUBSCRIBE,
-    answers=ExampleAnswer,
-    refuses=(409, 429),
+    "POST", f"{ONE}/test", Permission.SUBSCRIBE, answers=ExampleAnswer, refuses=(409, 429)
 )
 LIST_ATTEMPTS = Operation(
-    method="GET",
-    path=f"{ONE}/attempts",
-    needs=Permission.SUBSCRIBE,
-    query=NumberQuery,
-    answers=DeliveryAttempts,
-    headers=NEXT,
+    "GET", f"{ONE}/attempts", Permission.SUBSCRIBE, query=NumberQuery, answers=DeliveryAttempts
 )
 LIST_DEAD_LETTERS = Operation(
-    method="GET",
-    path=_DEAD,
-    needs=Permission.SUBSCRIBE,
-    query=DeadLetterQuery,
-    answers=DeadLetterAnswers,
-    headers=NEXT,
+    "GET", _DEAD, Permission.SUBSCRIBE, query=DeadLetterQuery, answers=DeadLetterAnswers
 )
 LIST_CAUSES = Operation(
-    method="GET",
-    path=f"{ONE}/deadlettercauses",
-    needs=Permission.SUBSCRIBE,
-    answers=DeadLetterCauses,
+    "GET", f"{ONE}/deadlettercauses", Permission.SUBSCRIBE, answers=DeadLetterCauses
 )
 DELETE_DEAD_LETTERS = Operation(
-    method="DELETE",
-    path=_DEAD,
-    needs=Permission.SUBSCRIBE,
+    "DELETE",
+    _DEAD,
+    Permission.SUBSCRIBE,
     query=CauseQuery,
     answers=DeletedDeadLetters,
     conditions=True,
 )
 REDELIVER_DEAD_LETTERS = Operation(
-    method="POST",
-    path=f"{_DEAD}/redeliver",
-    needs=Permission.SUBSCRIBE,
+    "POST",
+    f"{_DEAD}/redeliver",
+    Permission.SUBSCRIBE,
     takes=Redelivery,
     is_optional=True,
     answers=Redelivered,
@@ -251,22 +220,16 @@ REDELIVER_DEAD_LETTERS = Operation(
     refuses=(409,),
     is_repeatable=True,
 )
-GET_DEAD_LETTER = Operation(
-    method="GET", path=_LETTER, needs=Permission.SUBSCRIBE, answers=WholeDeadLetter
-)
+GET_DEAD_LETTER = Operation("GET", _LETTER, Permission.SUBSCRIBE, answers=WholeDeadLetter)
 DELETE_DEAD_LETTER = Operation(
-    method="DELETE",
-    path=_LETTER,
-    needs=Permission.SUBSCRIBE,
-    answers=WholeDeadLetter,
-    conditions=True,
+    "DELETE", _LETTER, Permission.SUBSCRIBE, answers=WholeDeadLetter, conditions=True
 )
 # HEAD must not change state, so HEAD cannot give consent.
 GIVE_CONSENT, POST_CONSENT = (
     Operation(
-        method=method,
-        path=f"{ONE}/consent",
-        needs=Anyone.UNASKED,
+        method,
+        f"{ONE}/consent",
+        Anyone.UNASKED,
         query=ConsentQuery,
         given={"WebHook-Allowed-Rate": "The most requests a minute that the sink takes, or `*`"},
         refuses=(429,),

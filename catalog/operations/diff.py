@@ -4,35 +4,29 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from catalog.model.roles import Permission
-from catalog.operations.operation import AnswerBody, Operation, Query
+from catalog.operations.operation import AnswerBody, Operation, StrictQuery, Term
 
 
-class DiffQuery(Query):
+class DiffQuery(StrictQuery):
     """The two versions, or the two revisions."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    of: str = Field(
-        min_length=1,
-        max_length=2048,
+    of: Term = Field(
         description="The xid of the older version; that of a resource means its default version. "
-        "Also the registry, a group, or `/meta` behind a resource, if their contents are compared.",
+        "Also the registry, a group, or `/meta` behind a resource, if their contents are compared."
     )
-    to: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=2048,
+    to: Term | None = Field(
+        None,
         description="The id of the newer version, or its xid if it is one of another resource. "
         "Missing, it is the entity `of` itself: then an epoch is needed.",
     )
     ofepoch: int | None = Field(
-        default=None, ge=0, description="The epoch of a former content of the older version."
+        None, ge=0, description="The epoch of a former content of the older version."
     )
     toepoch: int | None = Field(
-        default=None, ge=0, description="The epoch of a former content of the newer version."
+        None, ge=0, description="The epoch of a former content of the newer version."
     )
 
 
@@ -40,8 +34,8 @@ class DiffValue(AnswerBody):
     """A short value that differs, inside an attribute."""
 
     path: list[str] = Field(description="The names that lead to the value.")
-    old: Any = Field(default=None, description="Missing if there was none.")
-    new: Any = Field(default=None, description="Missing if there is none.")
+    old: Any = Field(None, description="Missing if there was none.")
+    new: Any = Field(None, description="Missing if there is none.")
 
 
 class DiffLine(AnswerBody):
@@ -58,15 +52,15 @@ class DiffField(AnswerBody):
     """A field of a schema that differs."""
 
     path: str
-    old: str | None = Field(default=None, description="Its type; missing if it is new.")
-    new: str | None = Field(default=None, description="Its type; missing if it is gone.")
+    old: str | None = Field(None, description="Its type; missing if it is new.")
+    new: str | None = Field(None, description="Its type; missing if it is gone.")
 
 
 class Compatibility(AnswerBody):
     """Whether a schema can be used in the place of another one."""
 
     compatible: bool
-    reason: str | None = Field(default=None, description="What breaks, and where.")
+    reason: str | None = Field(None, description="What breaks, and where.")
 
 
 class DiffAnswer(AnswerBody):
@@ -79,28 +73,27 @@ class DiffAnswer(AnswerBody):
     changed: list[str] = Field(description="The names of the attributes that differ.")
     values: list[DiffValue] = Field(description="The first short values that differ.")
     text: list[DiffLine] | None = Field(
-        default=None,
-        description="The lines of the attributes as JSON that differ, with equal ones around.",
+        None, description="The lines of the attributes as JSON that differ, with equal ones around."
     )
     lines: list[DiffLine] | None = Field(
-        default=None, description="The lines of the documents that differ, with equal ones around."
+        None, description="The lines of the documents that differ, with equal ones around."
     )
     fields: list[DiffField] | None = Field(
-        default=None, description="The fields that differ, if the documents are schemas."
+        None, description="The fields that differ, if the documents are schemas."
     )
     backward: Compatibility | None = Field(
-        default=None, description="Whether readers with the newer schema can read older data."
+        None, description="Whether readers with the newer schema can read older data."
     )
     forward: Compatibility | None = Field(
-        default=None, description="Whether readers with the older schema can read newer data."
+        None, description="Whether readers with the older schema can read newer data."
     )
     complete: bool = Field(description="False if the documents were too large to be compared.")
 
 
 READ_DIFF = Operation(
-    method="GET",
-    path="/-/diff",
-    needs=Permission.READ,
+    "GET",
+    "/-/diff",
+    Permission.READ,
     query=DiffQuery,
     answers=DiffAnswer,
     refuses=(404,),

@@ -4,42 +4,39 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from catalog.model.roles import Permission
-from catalog.operations.operation import Content, Operation, Query
+from catalog.operations.operation import Content, Operation, StrictQuery, Term
 
 LAST_EVENT_ID = "Last-Event-ID"
 EVENT_STREAM = "text/event-stream"
 END = "end"
 """The name of the event that ends a stream, with the reason as its data."""
 _MOST_CONDITIONS = 100
-_Text = Annotated[str, Field(min_length=1, max_length=2048)]
 
 
-class EventsQuery(Query):
+class EventsQuery(StrictQuery):
     """The events that a stream tells, and where the stream begins."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    source: _Text | None = Field(
-        default=None,
+    source: Term | None = Field(
+        None,
         description="Only events of this source: the URL of the node, or of one of its dialects, "
         "whose events come in the terms of the dialect.",
     )
-    type: list[_Text] = Field(
-        default=[],
+    type: list[Term] = Field(
+        [],
         max_length=_MOST_CONDITIONS,
         description="Only events of one of these types. Repeatable.",
     )
     filter: list[Annotated[str, Field(min_length=2, max_length=8192)]] = Field(
-        default=[],
+        [],
         max_length=_MOST_CONDITIONS,
         description="A filter of the CloudEvents Subscriptions API as JSON, such as "
         '`{"prefix":{"subject":"/messagegroups/shop/"}}`. Repeatable: an event has to match each.',
     )
-    start: _Text = Field(
-        default="now",
+    start: Term = Field(
+        "now",
         alias="from",
         description="The first event: `now`, `earliest`, the `id` of an event that was read last, "
         "or a time. The header `Last-Event-ID` takes precedence.",
@@ -47,9 +44,9 @@ class EventsQuery(Query):
 
 
 READ_EVENTS = Operation(
-    method="GET",
-    path="/-/events",
-    needs=Permission.READ,
+    "GET",
+    "/-/events",
+    Permission.READ,
     query=EventsQuery,
     is_bounded=False,
     is_kept=False,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from catalog.model.linkterms import Mode, State
 from catalog.model.roles import Permission
 from catalog.operations.authoritycards import ToldCard
 from catalog.operations.links import LinkAnswer
-from catalog.operations.operation import AnswerBody, Operation, Query, Time
+from catalog.operations.operation import AnswerBody, Operation, StrictQuery, Term, Time
 from catalog.operations.peers import Authority, Count
 
 MOST_SHARED = 1000
@@ -25,11 +25,11 @@ class SharedLink(AnswerBody):
     mode: Mode
     state: State
     lag: float | None = Field(
-        default=None, ge=0, description="The greatest age in seconds of a change that is missing."
+        None, ge=0, description="The greatest age in seconds of a change that is missing."
     )
     conflicts: Count = 0
-    failures: Count = Field(default=0, description="In a row.")
-    id: str | None = Field(default=None, description="The id, of links of this node only.")
+    failures: Count = Field(0, description="In a row.")
+    id: str | None = Field(None, description="The id, of links of this node only.")
 
     @classmethod
     def of(cls, link: LinkAnswer) -> SharedLink | None:
@@ -52,14 +52,14 @@ class FederatedCatalog(AnswerBody):
     """A catalog of the federation, as far as it has told this node."""
 
     authority: str
-    isown: bool = Field(default=False, description="Whether it is this node.")
+    isown: bool = Field(False, description="Whether it is this node.")
     card: ToldCard = None
     links: list[SharedLink] | None = Field(
-        default=None, description="Missing if the catalog does not share its links."
+        None, description="Missing if the catalog does not share its links."
     )
-    readat: Time | None = Field(default=None, description="When the links were told.")
-    triedat: Time | None = Field(default=None, description="When the catalog was last asked.")
-    error: str | None = Field(default=None, description="Why the catalog was not read then.")
+    readat: Time | None = Field(None, description="When the links were told.")
+    triedat: Time | None = Field(None, description="When the catalog was last asked.")
+    error: str | None = Field(None, description="Why the catalog was not read then.")
 
 
 class FederationAnswer(AnswerBody):
@@ -68,14 +68,10 @@ class FederationAnswer(AnswerBody):
     catalogs: list[FederatedCatalog]
 
 
-class FreshnessQuery(Query):
+class FreshnessQuery(StrictQuery):
     """The entity that is asked about."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    of: str = Field(
-        min_length=1, max_length=2048, description="The xid of a group, resource or version."
-    )
+    of: Term = Field(description="The xid of a group, resource or version.")
 
 
 class Freshness(AnswerBody):
@@ -91,35 +87,30 @@ class Freshness(AnswerBody):
     card: ToldCard = None
     state: Literal["own", "current", "behind", "unknown"]
     lag: float | None = Field(
-        default=None, description="The greatest age in seconds of a change that is missing here."
+        None, description="The greatest age in seconds of a change that is missing here."
     )
     confirmedat: Time | None = Field(
-        default=None, description="When the source last had no further change."
+        None, description="When the source last had no further change."
     )
     through: str | None = Field(
-        default=None, description="The authority of the catalog that relays the copy."
+        None, description="The authority of the catalog that relays the copy."
     )
     conflict: str | None = Field(
-        default=None, description="The verdict, if a later copy could not be applied."
+        None, description="The verdict, if a later copy could not be applied."
     )
     editurl: str | None = Field(
-        default=None, description="The page of the console of the owner where it can be edited."
+        None, description="The page of the console of the owner where it can be edited."
     )
 
 
 READ_FEDERATION = Operation(
-    method="GET",
-    path="/-/federation",
-    needs=Permission.REPLICATE,
+    "GET",
+    "/-/federation",
+    Permission.REPLICATE,
     answers=FederationAnswer,
     description="Catalogs are asked in the background, once a minute, with the credentials of the "
     "links to them: a catalog shares its links with the role `replicator`.",
 )
 READ_FRESHNESS = Operation(
-    method="GET",
-    path="/-/freshness",
-    needs=Permission.READ,
-    query=FreshnessQuery,
-    answers=Freshness,
-    refuses=(404,),
+    "GET", "/-/freshness", Permission.READ, query=FreshnessQuery, answers=Freshness, refuses=(404,)
 )

@@ -11,13 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from catalog.model.confluentattribute import SchemaIdConflict
 from catalog.model.digest import BUCKETS, DIGEST_VERSION
@@ -143,11 +137,11 @@ class _CopyLine(AnswerBody):
         description="SHA-256 of the canonical form (docs/internals.md, Digests)."
     )
     signature: _Base64 | None = Field(
-        default=None, description="Of the digest, by ed25519 (docs/signing.md)."
+        None, description="Of the digest, by ed25519 (docs/signing.md)."
     )
-    signedby: KeyId | None = Field(default=None, description="The id of the authority's key.")
+    signedby: KeyId | None = Field(None, description="The id of the authority's key.")
     author: ChangeAuthor | None = Field(
-        default=None,
+        None,
         description="Who made the last change, if the authority publishes authors; not in the "
         "digest, and without proof.",
     )
@@ -160,7 +154,7 @@ class EntityLine(_CopyLine):
     modifiedat: Time
     attributes: dict[str, Any]
     document: _Base64 | None = Field(
-        default=None, description="The bytes of the document of a version, if it has one."
+        None, description="The bytes of the document of a version, if it has one."
     )
 
 
@@ -178,7 +172,7 @@ class CursorLine(AnswerBody):
 
     cursor: str = Field(description="Where to go on; opaque.")
     behind: Count | None = Field(
-        default=None, description="About how many changes come after it, if `behind` asks for it."
+        None, description="About how many changes come after it, if `behind` asks for it."
     )
 
 
@@ -189,10 +183,8 @@ class VerdictLine(AnswerBody):
     origin: str
     epoch: Count
     verdict: Verdict
-    xid: str | None = Field(
-        default=None, description="The path at the target, if it is another one."
-    )
-    detail: str | None = Field(default=None, description="Why it is a conflict.")
+    xid: str | None = Field(None, description="The path at the target, if it is another one.")
+    detail: str | None = Field(None, description="Why it is a conflict.")
 
 
 class PushEndLine(AnswerBody):
@@ -209,15 +201,15 @@ class CopyQuery(Query):
     """The copies that a catalog wants."""
 
     authority: list[Storable] = Field(
-        default=[], max_length=MOST_NAMED, description="Whose entities; all by default."
+        [], max_length=MOST_NAMED, description="Whose entities; all by default."
     )
     scope: list[ScopePath] = Field(
-        default=[],
+        [],
         max_length=MOST_NAMED,
         description="Paths at the authority, with all below and above them.",
     )
     type: list[_Type] = Field(
-        default=[],
+        [],
         max_length=MOST_NAMED,
         description="Types of groups (`endpoints`) or resources (`endpoints/messages`).",
     )
@@ -228,29 +220,29 @@ class ChangesQuery(CopyQuery):
 
     after: str = Field(description="A cursor of this feed or of a snapshot.")
     limit: int = Field(
-        default=MOST_CHANGES,
+        MOST_CHANGES,
         ge=0,
         description=f"The most changes of the page, of which none has more than {MOST_CHANGES}.",
     )
     wait: int = Field(
-        default=0,
+        0,
         ge=0,
         description="How many seconds to wait for a change if there is none, at most "
         f"{LONGEST_WAIT}.",
     )
-    behind: Flag = Field(default=False, description="Tell how many changes are left.")
+    behind: Flag = Field(False, description="Tell how many changes are left.")
 
 
 class DigestsQuery(CopyQuery):
     """The digests that a catalog wants."""
 
     format: Literal["json", "csv", "authorities", "schemaids"] = Field(
-        default="json",
+        "json",
         description="Fingerprints of buckets (the default), rows, the names of authorities, or the "
         "schema ids for Kafka that name several schemas.",
     )
     bits: int | None = Field(
-        default=None,
+        None,
         ge=0,
         le=MOST_BITS,
         description="Merge buckets by their first bits, and count tombstones, too.",
@@ -260,26 +252,20 @@ class DigestsQuery(CopyQuery):
         BeforeValidator(_read_ranges),
         WithJsonSchema({"type": "string", "pattern": _RANGES}),
     ] = Field(
-        default=[(0, BUCKETS)],
+        [(0, BUCKETS)],
         description=f"Up to {MOST_RANGES} ranges of buckets in order, as 0-256,512-768.",
     )
     label: list[_Label] = Field(
-        default=[],
+        [],
         max_length=MOST_NAMED,
         description="Labels, as name or name=value, all of which have to be there.",
     )
-    start: _Bucket = Field(
-        default=0, alias="from", description="Rows of the buckets from this one."
-    )
-    stop: _Bucket = Field(
-        default=BUCKETS, alias="to", description="Rows of the buckets before this one."
-    )
-    verify: bool = Field(
-        default=False, description="Rows with digests that are computed from the content."
-    )
-    signatures: bool = Field(default=False, description="Rows with signatures.")
+    start: _Bucket = Field(0, alias="from", description="Rows of the buckets from this one.")
+    stop: _Bucket = Field(BUCKETS, alias="to", description="Rows of the buckets before this one.")
+    verify: bool = Field(False, description="Rows with digests that are computed from the content.")
+    signatures: bool = Field(False, description="Rows with signatures.")
     maxage: int = Field(
-        default=0,
+        0,
         ge=0,
         le=MOST_AGE_SECONDS,
         description="How many seconds old the answer may be, with `bits=8` for whole authorities.",
@@ -303,20 +289,16 @@ class PushQuery(Query):
     """The step of a push."""
 
     begin: Literal["", "differing"] | None = Field(
-        default=None, description="A complete copy follows, or what differs; without copies."
+        None, description="A complete copy follows, or what differs; without copies."
     )
     copies: Annotated[int, Field(ge=0, lt=10**9)] | None = Field(
-        default=None, description="How many copies the complete copy has, with `begin`."
+        None, description="How many copies the complete copy has, with `begin`."
     )
-    lost: str = Field(
-        default="", description="Why the sender may lack what it sent before, with `begin`."
-    )
-    after: _PushCursor | None = Field(
-        default=None, description="The cursor that the copies come after."
-    )
-    current: Flag = Field(default=False, description="There is nothing further.")
+    lost: str = Field("", description="Why the sender may lack what it sent before, with `begin`.")
+    after: _PushCursor | None = Field(None, description="The cursor that the copies come after.")
+    current: Flag = Field(False, description="There is nothing further.")
     conflicts: str | None = Field(
-        default=None, description="Tell conflicts after this one: authority, newline, origin."
+        None, description="Tell conflicts after this one: authority, newline, origin."
     )
 
 
@@ -330,7 +312,7 @@ class BucketDigests(AnswerBody):
     """The fingerprints of buckets of origins."""
 
     digestversion: int = Field(json_schema_extra={"const": DIGEST_VERSION})
-    bits: int | None = Field(default=None, ge=0)
+    bits: int | None = Field(None, ge=0)
     buckets: list[tuple[Count, Count, int]] = Field(
         description="The number of a bucket (the first bits of the SHA-256 of authority, newline "
         "and origin), the number of entities in it, and the xor of the first 8 bytes of their "
@@ -368,26 +350,26 @@ COPY_LINES = Content(answered={LINES: _one_of(*_COPIES)}, models=_COPIES)
 """Copies, parents first, then the cursor."""
 
 READ_CHANGES = Operation(
-    method="GET",
-    path="/replication/changes",
-    needs=Permission.FOLLOW,
+    "GET",
+    "/replication/changes",
+    Permission.FOLLOW,
     query=ChangesQuery,
     given={FOLLOWER: "Who follows, as JSON: `authority`, and optionally `card`."},
     content=COPY_LINES,
     refuses=(410, 429),
 )
 READ_SNAPSHOT = Operation(
-    method="GET",
-    path="/replication/snapshot",
-    needs=Permission.FOLLOW,
+    "GET",
+    "/replication/snapshot",
+    Permission.FOLLOW,
     query=CopyQuery,
     content=COPY_LINES,
     refuses=(429, 503),
 )
 READ_DIGESTS = Operation(
-    method="GET",
-    path="/replication/digests",
-    needs=Permission.FOLLOW,
+    "GET",
+    "/replication/digests",
+    Permission.FOLLOW,
     query=DigestsQuery,
     content=Content(
         answered={"application/json": _one_of(*_DIGESTS), "text/csv": _CSV}, models=_DIGESTS
@@ -396,17 +378,17 @@ READ_DIGESTS = Operation(
     refuses=(429, 503),
 )
 FETCH = Operation(
-    method="POST",
-    path="/replication/fetch",
-    needs=Permission.FOLLOW,
+    "POST",
+    "/replication/fetch",
+    Permission.FOLLOW,
     takes=WantedOrigins,
     content=COPY_LINES,
     is_repeatable=True,
 )
 PUSH = Operation(
-    method="POST",
-    path="/replication/entities",
-    needs=Permission.PUSH,
+    "POST",
+    "/replication/entities",
+    Permission.PUSH,
     requires=SENDER,
     query=PushQuery,
     content=Content(
@@ -423,9 +405,9 @@ PUSH = Operation(
     "cursor and for the copies that were not applied, after an answer was lost.",
 )
 NOTIFY = Operation(
-    method="POST",
-    path="/notifications",
-    needs=Anyone.UNASKED,
+    "POST",
+    "/notifications",
+    Anyone.UNASKED,
     query=NotificationQuery,
     content=Content(taken={"*/*": {}}),
     is_optional=True,
@@ -433,4 +415,4 @@ NOTIFY = Operation(
     description="An event of the source, which is not read: it only wakes the link. OPTIONS grants "
     "any origin to send such events, if the link waits for some (http-webhook.md).",
 )
-GRANT_NOTIFICATIONS = Operation(method="OPTIONS", path="/notifications", needs=Anyone.UNASKED)
+GRANT_NOTIFICATIONS = Operation("OPTIONS", "/notifications", Anyone.UNASKED)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from catalog.model.roles import Permission
 from catalog.operations.authoritycards import ToldCard
-from catalog.operations.operation import AnswerBody, Operation, Query, Time
+from catalog.operations.operation import AnswerBody, Operation, StrictQuery, Term, Time
 from catalog.operations.peers import Authority, Count, Text
 
 FOLLOWER = "Concord-Follower"
@@ -62,15 +62,14 @@ class Follower(AnswerBody):
 
     authority: str
     card: ToldCard = None
-    identity: str | None = Field(default=None, description="Who reports, as known to this node.")
-    link: str | None = Field(default=None, description="The link of this node that sends.")
+    identity: str | None = Field(None, description="Who reports, as known to this node.")
+    link: str | None = Field(None, description="The link of this node that sends.")
     selection: FollowedSelection = Field(default_factory=FollowedSelection)
-    position: str | None = Field(default=None, description="Everything up to there has arrived.")
+    position: str | None = Field(None, description="Everything up to there has arrived.")
     lag: float | None = Field(
-        default=None,
-        description="The age in seconds of the oldest change that has not arrived; 0 if none.",
+        None, description="The age in seconds of the oldest change that has not arrived; 0 if none."
     )
-    seenat: Time | None = Field(default=None, description="When the follower last reported.")
+    seenat: Time | None = Field(None, description="When the follower last reported.")
 
 
 class Followers(AnswerBody):
@@ -79,25 +78,15 @@ class Followers(AnswerBody):
     followers: list[Follower]
 
 
-class ArrivalsQuery(Query):
+class ArrivalsQuery(StrictQuery):
     """The change that is asked about: one of an entity, or a position in the log."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    of: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=2048,
-        description="The xid of a group, resource or version.",
-    )
+    of: Term | None = Field(None, description="The xid of a group, resource or version.")
     epoch: int | None = Field(
-        default=None,
-        ge=1,
-        le=2**62,
-        description="The epoch of that entity; the present one unless given.",
+        None, ge=1, le=2**62, description="The epoch of that entity; the present one unless given."
     )
     position: Text | None = Field(
-        default=None, description="A position, as the header `Concord-Position` of a write has it."
+        None, description="A position, as the header `Concord-Position` of a write has it."
     )
 
 
@@ -113,13 +102,13 @@ class Arrival(AnswerBody):
     card: ToldCard = None
     state: Literal["arrived", "awaited", "unselected"]
     epoch: Count | None = Field(
-        default=None,
+        None,
         description="The epoch that has arrived; missing if none has, or if that is not known.",
     )
     since: Time | None = Field(
-        default=None, description="The time of the first change of the entity that is awaited."
+        None, description="The time of the first change of the entity that is awaited."
     )
-    seenat: Time | None = Field(default=None, description="When the follower last reported.")
+    seenat: Time | None = Field(None, description="When the follower last reported.")
 
 
 class Arrivals(AnswerBody):
@@ -132,17 +121,17 @@ class Arrivals(AnswerBody):
 
 
 LIST_FOLLOWERS = Operation(
-    method="GET",
-    path="/replication/followers",
-    needs=Permission.REPLICATE,
+    "GET",
+    "/replication/followers",
+    Permission.REPLICATE,
     answers=Followers,
     description=f"The {MOST_FOLLOWERS:,} that reported last, for {KEPT_DAYS} days. A follower "
     f"names itself by the header `{FOLLOWER}` of `GET /replication/changes`.",
 )
 READ_ARRIVALS = Operation(
-    method="GET",
-    path="/replication/arrivals",
-    needs=Permission.READ,
+    "GET",
+    "/replication/arrivals",
+    Permission.READ,
     query=ArrivalsQuery,
     answers=Arrivals,
     refuses=(400, 404),

@@ -8,7 +8,16 @@ from pydantic import AliasChoices, Field, model_validator
 
 from catalog.model.roles import Permission
 from catalog.operations.feed import COPY_LINES
-from catalog.operations.operation import AnswerBody, Body, Flag, Operation, PageQuery, Query, Time
+from catalog.operations.operation import (
+    LOCATION,
+    AnswerBody,
+    Body,
+    Flag,
+    Operation,
+    PageQuery,
+    Query,
+    Time,
+)
 from catalog.operations.peercredentials import GivenCredential
 from catalog.operations.peers import Authority, CatalogUrl, Count, GroupPath
 
@@ -23,9 +32,9 @@ class NewHandover(Body):
 
     group: GroupPath
     to: CatalogUrl | None = None
-    source: CatalogUrl | None = Field(default=None, alias="from")
+    source: CatalogUrl | None = Field(None, alias="from")
     credential: GivenCredential | None = Field(
-        default=None, description="What the other side is shown; else what a link to it shows."
+        None, description="What the other side is shown; else what a link to it shows."
     )
 
     @model_validator(mode="after")
@@ -45,20 +54,15 @@ class HandoverAnswer(AnswerBody):
     authority: str = Field(description="That of the other side.")
     state: HandoverState
     isover: bool
-    theirs: str | None = Field(
-        default=None, description="Its id at the giver, as the taker knows it."
-    )
-    entities: Count | None = Field(
-        default=None, description="The number of those that changed hands."
-    )
+    theirs: str | None = Field(None, description="Its id at the giver, as the taker knows it.")
+    entities: Count | None = Field(None, description="The number of those that changed hands.")
     failures: Count
-    error: str | None = Field(default=None, description="Why it does not go on, or why it ended.")
+    error: str | None = Field(None, description="Why it does not go on, or why it ended.")
     nextattemptat: Time | None = None
     startedat: Time
     endedat: Time | None = None
     followsby: Count | None = Field(
-        default=None,
-        description="How many links of the giver follow the taker, in the answer to an offer.",
+        None, description="How many links of the giver follow the taker, in the answer to an offer."
     )
 
 
@@ -71,7 +75,7 @@ class Handovers(AnswerBody):
 class EndQuery(Query):
     """The options to end a handover."""
 
-    force: Flag = Field(default=False, description="Do not wait for a giver that does not answer.")
+    force: Flag = Field(False, description="Do not wait for a giver that does not answer.")
 
 
 class HandoverQuery(Query):
@@ -108,51 +112,35 @@ class OfferAnswer(AnswerBody):
 _PATH = "/replication/handovers"
 _ONE = f"{_PATH}/{{id}}"
 
-LIST_HANDOVERS = Operation(
-    method="GET",
-    path=_PATH,
-    needs=Permission.ADMINISTER,
-    query=PageQuery,
-    answers=Handovers,
-    headers={"Link": 'The next page, as `rel="next"`'},
-)
+LIST_HANDOVERS = Operation("GET", _PATH, Permission.ADMINISTER, query=PageQuery, answers=Handovers)
 BEGIN_HANDOVER = Operation(
-    method="POST",
-    path=_PATH,
-    needs=Permission.ADMINISTER,
+    "POST",
+    _PATH,
+    Permission.ADMINISTER,
     takes=NewHandover,
     answers=HandoverAnswer,
     status=201,
-    headers={"Location": "The URL of what was made"},
+    headers=LOCATION,
     refuses=(409,),
 )
 TELL_OFFER = Operation(
-    method="POST",
-    path=f"{_PATH}/offers",
-    needs=Permission.REPLICATE,
+    "POST",
+    f"{_PATH}/offers",
+    Permission.REPLICATE,
     takes=HandoverOffer,
     answers=OfferAnswer,
     refuses=(409,),
 )
 GET_CONSENT = Operation(
-    method="GET",
-    path=f"{_PATH}/consent",
-    needs=Permission.REPLICATE,
+    "GET",
+    f"{_PATH}/consent",
+    Permission.REPLICATE,
     query=HandoverQuery,
     answers=Consent,
     refuses=(404,),
 )
-GET_HANDOVER = Operation(
-    method="GET", path=_ONE, needs=Permission.REPLICATE, answers=HandoverAnswer
-)
+GET_HANDOVER = Operation("GET", _ONE, Permission.REPLICATE, answers=HandoverAnswer)
 ABORT_HANDOVER = Operation(
-    method="DELETE",
-    path=_ONE,
-    needs=Permission.REPLICATE,
-    query=EndQuery,
-    answers=HandoverAnswer,
-    refuses=(409,),
+    "DELETE", _ONE, Permission.REPLICATE, query=EndQuery, answers=HandoverAnswer, refuses=(409,)
 )
-GET_COPIES = Operation(
-    method="GET", path=f"{_ONE}/copies", needs=Permission.REPLICATE, content=COPY_LINES
-)
+GET_COPIES = Operation("GET", f"{_ONE}/copies", Permission.REPLICATE, content=COPY_LINES)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from catalog.model.roles import Permission
-from catalog.operations.operation import AnswerBody, Operation, Query, Time
+from catalog.operations.operation import AnswerBody, Operation, StrictQuery, Time
 
 
-class FiguresQuery(Query):
+class FiguresQuery(StrictQuery):
     """The distance of the points."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     step: Literal["minute", "hour"] = Field(
-        default="minute", description="A point a minute of the last day, or an hour of 30 days."
+        "minute", description="A point a minute of the last day, or an hour of 30 days."
     )
 
 
@@ -28,13 +26,13 @@ class LinkFigure(AnswerBody):
 
     at: Time = Field(description="The beginning of the minute or hour.")
     lag: float | None = Field(
-        default=None, description="The greatest lag in seconds; missing before the first contact."
+        None, description="The greatest lag in seconds; missing before the first contact."
     )
     rate: float | None = Field(
-        default=None, description="Copies a second since the figure before; missing of the first."
+        None, description="Copies a second since the figure before; missing of the first."
     )
     errors: int | None = Field(
-        default=None, description="Errors since the figure before; missing of the first."
+        None, description="Errors since the figure before; missing of the first."
     )
 
 
@@ -47,9 +45,9 @@ class LinkFigures(AnswerBody):
 
 
 READ_LINK_FIGURES = Operation(
-    method="GET",
-    path="/replication/links/{id}/figures",
-    needs=Permission.REPLICATE,
+    "GET",
+    "/replication/links/{id}/figures",
+    Permission.REPLICATE,
     query=FiguresQuery,
     answers=LinkFigures,
 )

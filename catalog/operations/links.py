@@ -25,8 +25,8 @@ from catalog.model.linkterms import (
 from catalog.model.roles import Permission
 from catalog.model.xid import is_valid_id
 from catalog.operations.operation import (
+    LOCATION,
     AnswerBody,
-    Answered,
     Body,
     Flag,
     Operation,
@@ -36,15 +36,7 @@ from catalog.operations.operation import (
     Time,
 )
 from catalog.operations.peercredentials import GivenCredential, ShownCredential, Token
-from catalog.operations.peers import (
-    MOST_NAMED,
-    Authority,
-    Count,
-    ScopePath,
-    Text,
-    being,
-    check_url,
-)
+from catalog.operations.peers import MOST_NAMED, Authority, Count, ScopePath, Text, being, check_url
 
 
 def _check_peer(url: str) -> str:
@@ -63,7 +55,7 @@ def _check_authorities(authorities: tuple[str, ...]) -> tuple[str, ...]:
 
 _Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}$")]
 _Pairs = Annotated[dict[str, str], Field(max_length=MOST_NAMED)]
-_Named = Field(default=(), max_length=MOST_NAMED)
+_Named = Field((), max_length=MOST_NAMED)
 _Authorities = Annotated[tuple[Text, ...], AfterValidator(_check_authorities)]
 _Type = Annotated[Text, being(is_type, "a type, as endpoints or messagegroups/messages")]
 _Trusted = Annotated[Text, AfterValidator(_check_trust)]
@@ -113,15 +105,15 @@ class LinkChanges(LinkTerms):
     """
 
     paused: StrictBool | None = Field(
-        default=None,
+        None,
         description="A paused link brings nothing and keeps its place. With false, it goes on "
         "from there.",
     )
     reason: Annotated[str, Field(min_length=1, max_length=256)] | None = Field(
-        default=None, description="Why it is paused, which the link shows."
+        None, description="Why it is paused, which the link shows."
     )
     allow: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
-        default=None,
+        None,
         description="The digest of the question that the link asks: it may lose those entities.",
     )
 
@@ -251,10 +243,10 @@ class LinkAnswer(AnswerBody):
     eventtopic: str | None = None
     token: str | None = None
     credential: ShownCredential | None = None
-    authority: str | None = Field(default=None, description="The other catalog is pinned to it.")
+    authority: str | None = Field(None, description="The other catalog is pinned to it.")
     instance: str | None = None
     state: State
-    reason: str | None = Field(default=None, description="Why it is paused.")
+    reason: str | None = Field(None, description="Why it is paused.")
     cursor: str | None = None
     lag: float | None = None
     behind: Count | None = None
@@ -305,9 +297,9 @@ class ConflictSide(AnswerBody):
     deleted: bool = False
     modifiedat: Time | None = None
     attributes: dict[str, Any] | None = None
-    document: str | None = Field(default=None, description="The document of a version, as text.")
+    document: str | None = Field(None, description="The document of a version, as text.")
     complete: bool = Field(
-        default=True, description="False if the document is no text, or larger than 64 KiB."
+        True, description="False if the document is no text, or larger than 64 KiB."
     )
 
 
@@ -317,12 +309,12 @@ class CopyConflict(TriedCopy):
     verdict: str
     at: Time
     refused: ConflictSide | None = Field(
-        default=None,
+        None,
         description="The copy, if it could be read and is kept: of the first 500 conflicts of a "
         "link, at most 64 KiB each, and 4 MiB in an answer. Of a link that sends, the entity here.",
     )
     held: ConflictSide | None = Field(
-        default=None, description="What is here at its path now, at a link that brings."
+        None, description="What is here at its path now, at a link that brings."
     )
 
 
@@ -363,19 +355,19 @@ class AdoptedGroups(AnswerBody):
 class ConflictQuery(PageQuery):
     """The page of conflicts; `after` has an authority and an origin."""
 
-    after: str = Field(default="", max_length=4096)
+    after: str = Field("", max_length=4096)
 
 
 class ForceQuery(Query):
     """Whether the remote catalog is asked."""
 
-    force: Flag = Field(default=False, description="Do not ask the other catalog first.")
+    force: Flag = Field(False, description="Do not ask the other catalog first.")
 
 
 class RunQuery(Query):
     """Whether a run changes state."""
 
-    dryrun: Flag = Field(default=False, description="Tell what it would do, and do nothing.")
+    dryrun: Flag = Field(False, description="Tell what it would do, and do nothing.")
 
 
 class NewLinkQuery(ForceQuery, RunQuery):
@@ -386,7 +378,7 @@ class AdoptQuery(Query):
     """What becomes of a schema registry's default context."""
 
     default: Flag = Field(
-        default=False,
+        False,
         description="What a registry of the Confluent API has in its default context becomes the "
         "default context of this node.",
     )
@@ -395,70 +387,56 @@ class AdoptQuery(Query):
 class DropQuery(Query):
     """Whether replicas stay."""
 
-    drop: Flag = Field(default=False, description="Drop what it brought first.")
+    drop: Flag = Field(False, description="Drop what it brought first.")
 
 
 _LINKS, _LINK = "/replication/links", "/replication/links/{id}"
-_CREATED: dict[str, Any] = {
-    "status": 201,
-    "headers": {"Location": "The URL of what was made"},
-    "refuses": (409,),
-}
-_Told = Operation[None, LinkAnswer]
 _DROPPING = {202: "It is deleted when its replicas are dropped."}
+_Told = Operation[None, LinkAnswer]
 
 
 def _link(
     method: str,
     path: str,
     takes: type[Taken] | None = None,
-    *,
     needs: Permission = Permission.ADMINISTER,
     **more: Any,
 ) -> Operation[Taken, LinkAnswer]:
     """An operation that answers with a link."""
-    return Operation(method=method, path=path, needs=needs, takes=takes, answers=LinkAnswer, **more)
+    return Operation(method, path, needs, takes=takes, answers=LinkAnswer, **more)
 
 
-def _pages(
-    path: str, answers: type[Answered], *, needs: Permission = Permission.ADMINISTER, **more: Any
-) -> Operation[None, Answered]:
-    headers = {"Link": 'The next page, as `rel="next"`'}
-    given = {"query": PageQuery, **more}
-    return Operation(
-        method="GET", path=path, needs=needs, answers=answers, headers=headers, **given
-    )
-
-
-LIST_LINKS = _pages(_LINKS, LinkAnswers, needs=Permission.REPLICATE)
+LIST_LINKS = Operation("GET", _LINKS, Permission.REPLICATE, query=PageQuery, answers=LinkAnswers)
 TRY_LINK = Operation(
-    method="POST",
-    path=_LINKS,
-    needs=Permission.ADMINISTER,
-    takes=NewLink,
-    query=NewLinkQuery,
-    answers=DryRunAnswer,
+    "POST", _LINKS, Permission.ADMINISTER, takes=NewLink, query=NewLinkQuery, answers=DryRunAnswer
 )
-CREATE_LINK = _link("POST", _LINKS, NewLink, query=NewLinkQuery, dry=TRY_LINK, **_CREATED)
+CREATE_LINK = _link(
+    "POST",
+    _LINKS,
+    NewLink,
+    query=NewLinkQuery,
+    dry=TRY_LINK,
+    status=201,
+    headers=LOCATION,
+    refuses=(409,),
+)
 GET_LINK: _Told = _link("GET", _LINK, needs=Permission.REPLICATE)
 REPLACE_LINK = _link("PUT", _LINK, NewLink)
 CHANGE_LINK = _link("PATCH", _LINK, LinkChanges, query=ForceQuery, refuses=(409,))
 DELETE_LINK: _Told = _link("DELETE", _LINK, query=DropQuery, outcomes=_DROPPING)
 RESET_LINK = _link("POST", f"{_LINK}/reset", LinkReset)
 TRY_RUN = Operation(
-    method="POST",
-    path=f"{_LINK}/run",
-    needs=Permission.ADMINISTER,
-    query=RunQuery,
-    answers=DryRunAnswer,
+    "POST", f"{_LINK}/run", Permission.ADMINISTER, query=RunQuery, answers=DryRunAnswer
 )
 RUN_LINK: _Told = _link("POST", f"{_LINK}/run", query=RunQuery, refuses=(400, 409), dry=TRY_RUN)
 ADOPT_LINK = Operation(
-    method="POST",
-    path=f"{_LINK}/adopt",
-    needs=Permission.ADMINISTER,
+    "POST",
+    f"{_LINK}/adopt",
+    Permission.ADMINISTER,
     query=AdoptQuery,
     answers=AdoptedGroups,
     refuses=(400, 409),
 )
-LIST_CONFLICTS = _pages(f"{_LINK}/conflicts", CopyConflicts, query=ConflictQuery)
+LIST_CONFLICTS = Operation(
+    "GET", f"{_LINK}/conflicts", Permission.ADMINISTER, query=ConflictQuery, answers=CopyConflicts
+)

@@ -16,7 +16,7 @@ class SettingInForce(AnswerBody):
     """A setting of the process that answers."""
 
     name: str = Field(description="The environment variable.")
-    value: Any = Field(default=None, description="Stars in place of a secret.")
+    value: Any = Field(None, description="Stars in place of a secret.")
     default: Any = None
     source: SettingSource
     description: str
@@ -41,8 +41,7 @@ class ExaminationQuery(Query):
     """The extent of an examination."""
 
     outside: Flag = Field(
-        default=False,
-        description="Connect to the public URL, the peers of links and the sinks, too.",
+        False, description="Connect to the public URL, the peers of links and the sinks, too."
     )
 
 
@@ -73,16 +72,12 @@ class EntityCounts(AnswerBody):
 
 
 READ_SETTINGS = Operation(
-    method="GET",
-    path="/-/settings",
-    needs=Permission.ADMINISTER,
-    answers=SettingsInForce,
-    is_kept=False,
+    "GET", "/-/settings", Permission.ADMINISTER, answers=SettingsInForce, is_kept=False
 )
 EXAMINE_NODE = Operation(
-    method="GET",
-    path="/-/doctor",
-    needs=Permission.ADMINISTER,
+    "GET",
+    "/-/doctor",
+    Permission.ADMINISTER,
     query=ExaminationQuery,
     answers=Examination,
     refuses=(429,),
@@ -91,9 +86,9 @@ EXAMINE_NODE = Operation(
     "time in each process.",
 )
 COUNT_ENTITIES = Operation(
-    method="GET",
-    path="/-/counts",
-    needs=Permission.READ,
+    "GET",
+    "/-/counts",
+    Permission.READ,
     answers=EntityCounts,
     is_kept=False,
     description="In a catalog of more than some 40,000 groups and resources, callers who see "

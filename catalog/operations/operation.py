@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any, Generic
@@ -26,6 +26,8 @@ from catalog.model.timestamps import parse_time
 READING = ("GET", "HEAD", "OPTIONS")
 ANY_METHOD = "*"
 LINES = "application/x-ndjson"
+LOCATION = {"Location": "The URL of what was made"}
+"""The header of an answer to a creation."""
 
 _PATTERN = re.compile(r"{(\w+):[^}]*}")
 _LONGEST_TIME = 64
@@ -44,7 +46,7 @@ Taken = TypeVar("Taken", bound=BaseModel | None, default=None)
 Answered = TypeVar("Answered", bound=BaseModel | None, default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Operation(Generic[Taken, Answered]):
     """A method on a path. OpenAPI takes the name and the summary from the handler.
 
@@ -58,7 +60,8 @@ class Operation(Generic[Taken, Answered]):
         status: the status of a successful answer.
         outcomes: the descriptions of further successful answers, by status.
         refuses: the statuses of refusals that do not follow from the right, the path and the body.
-        headers: the descriptions of the headers of a successful answer, by name.
+        headers: the descriptions of the headers of a successful answer, by name; an answer to a
+            query with a `limit` has the header `Link`, too.
         conditions: whether the request may have `If-Match`.
         given: the descriptions of optional headers of the request, by name.
         requires: the descriptions of required headers of the request, by name.
@@ -68,7 +71,8 @@ class Operation(Generic[Taken, Answered]):
             time.
         is_repeatable: whether a client may repeat the operation although the method is not
             idempotent.
-        is_kept: whether a cache may keep the answer and revalidate it each time.
+        is_kept: whether a cache may keep the answer to a read and revalidate it each time; no
+            cache keeps the answer to a write.
         has_slashes: whether an encoded slash is a part of an id in the path, and a slash at the end
             of the path is nothing.
         has_head: whether HEAD is answered like GET; false if GET changes state.
@@ -82,6 +86,7 @@ class Operation(Generic[Taken, Answered]):
     method: str
     path: str
     needs: Need
+    _: KW_ONLY
     takes: type[Taken] | None = None
     answers: type[Answered] | None = None
     query: type[BaseModel] | None = None
@@ -133,15 +138,26 @@ class Body(BaseModel):
 
 
 class AnswerBody(BaseModel):
-    """The body of an answer. A member without a value is left out; newer nodes may add members."""
+    """The body of an answer. A member without a value is left out; newer nodes may add members.
 
-    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+    An object with attributes of the same names can be validated as an answer.
+    """
+
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, from_attributes=True, populate_by_name=True
+    )
 
 
 class Query(BaseModel):
     """The parameters of a query; unknown parameters are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class StrictQuery(Query):
+    """The parameters of a query; unknown parameters are refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 def _read_time(value: object) -> object:
@@ -168,9 +184,12 @@ Secret = Annotated[
 ]
 """A secret in a body: shown in no log and no error, and sent unmasked."""
 
+Term = Annotated[str, Field(min_length=1, max_length=2048)]
+"""An xid, URI or word in a query."""
+
 
 class PageQuery(Query):
     """The page of a list: at most `limit` items after the item `after`."""
 
-    limit: int | None = Field(default=None, ge=1)
-    after: str = Field(default="", max_length=1024)
+    limit: int | None = Field(None, ge=1)
+    after: str = Field("", max_length=1024)

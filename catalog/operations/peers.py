@@ -97,37 +97,34 @@ class Handshake(AnswerBody):
 
     instance: UUID = Field(description="Of the log: another one has other cursors.")
     incarnation: UUID | None = Field(
-        default=None, description="The last start that the database has noted."
+        None, description="The last start that the database has noted."
     )
     authority: Authority = Field(description="Whose the catalog's own entities are.")
     base: Annotated[str, AfterValidator(lambda url: url.rstrip("/"))] | None = Field(
-        default=None, description="The URL of the catalog."
+        None, description="The URL of the catalog."
     )
-    card: ToldCard = Field(default=None, description="Who stands behind the authority.")
+    card: ToldCard = Field(None, description="Who stands behind the authority.")
     software: Annotated[str, AfterValidator(lambda text: text[:_LONGEST_SOFTWARE])] = ""
     digestversion: int = Field(
         description="The rule of digests.", json_schema_extra={"const": DIGEST_VERSION}
     )
     log: LogRange | None = None
-    offers: list[str] = Field(
-        default=[], description="Parts of this protocol; unknown ones are ignored."
-    )
+    offers: list[str] = Field([], description="Parts of this protocol; unknown ones are ignored.")
     allowances: Annotated[dict[str, str], AfterValidator(_usable_allowances)] = Field(
-        default={},
-        description="What operators have allowed authorities to lose, as digests of questions.",
+        {}, description="What operators have allowed authorities to lose, as digests of questions."
     )
     pushbytes: int | None = Field(
-        default=None, gt=0, description="The largest body of copies that it takes."
+        None, gt=0, description="The largest body of copies that it takes."
     )
     entities: Count | None = Field(
-        default=None, description="The number of entities, if `count` asks for it."
+        None, description="The number of entities, if `count` asks for it."
     )
 
 
 class HandshakeQuery(Query):
     """The options of a handshake."""
 
-    count: Flag = Field(default=False, description="Count the entities, too.")
+    count: Flag = Field(False, description="Count the entities, too.")
 
 
 class ShownKey(AnswerBody):
@@ -138,10 +135,10 @@ class ShownKey(AnswerBody):
     createdat: Time
     retiredat: Time | None = None
     revokedat: Time | None = Field(
-        default=None, description="Nothing is valid any more that it has signed."
+        None, description="Nothing is valid any more that it has signed."
     )
     endorsement: str | None = Field(
-        default=None, description="The signature of the key before it, in base64url."
+        None, description="The signature of the key before it, in base64url."
     )
 
 
@@ -168,7 +165,7 @@ class KeysQuery(Query):
     """The authorities whose keys are requested."""
 
     authority: list[Authority] = Field(
-        default=[], max_length=MOST_NAMED, description="Of these authorities only."
+        [], max_length=MOST_NAMED, description="Of these authorities only."
     )
 
 
@@ -228,32 +225,24 @@ SENDER = {
 }
 
 HANDSHAKE = Operation(
-    method="GET",
-    path="/replication",
-    needs=Permission.FOLLOW,
-    query=HandshakeQuery,
-    answers=Handshake,
+    "GET", "/replication", Permission.FOLLOW, query=HandshakeQuery, answers=Handshake
 )
 LIST_KEYS = Operation(
-    method="GET",
-    path="/replication/keys",
-    needs=Permission.FOLLOW,
-    query=KeysQuery,
-    answers=KnownKeys,
+    "GET", "/replication/keys", Permission.FOLLOW, query=KeysQuery, answers=KnownKeys
 )
 TELL_KEYS = Operation(
-    method="POST",
-    path="/replication/keys",
-    needs=Permission.PUSH,
+    "POST",
+    "/replication/keys",
+    Permission.PUSH,
     requires=SENDER,
     takes=ToldKeys,
     answers=LearntKeys,
     refuses=(503,),
 )
 REPAIR = Operation(
-    method="POST",
-    path="/replication/repair",
-    needs=Permission.REPLICATE,
+    "POST",
+    "/replication/repair",
+    Permission.REPLICATE,
     takes=WantedOrigins,
     answers=Repairs,
     is_repeatable=True,

@@ -15,15 +15,7 @@ MOST_FINDINGS = 500
 """The maximum number of findings in a request."""
 Outcome = Literal["equal", "different", "failed"]
 FindingName = Literal[
-    "missing",
-    "stale",
-    "ahead",
-    "orphaned",
-    "diverged",
-    "collided",
-    "unsigned",
-    "forged",
-    "damaged",
+    "missing", "stale", "ahead", "orphaned", "diverged", "collided", "unsigned", "forged", "damaged"
 ]
 
 REPAIRABLE: frozenset[FindingName] = frozenset(
@@ -42,22 +34,20 @@ class NewReconciliation(Body):
     name: Storable = Field(description="The name of this catalog in the comparison.")
     catalogs: list[Storable] = Field(max_length=MOST_NAMED)
     entities: dict[Storable, Count] = Field(
-        default={},
+        {},
         max_length=MOST_NAMED,
         description="The numbers of live entities of the catalogs, by authority. Of a catalog that "
         "has far fewer than before, the number before, until an operator accepts it.",
     )
     findings: dict[FindingName, Count] = Field(
-        default={}, description="The numbers of differences at this catalog."
+        {}, description="The numbers of differences at this catalog."
     )
-    unverifiable: Count = Field(
-        default=0, description="The origins whose authority was not compared."
-    )
+    unverifiable: Count = Field(0, description="The origins whose authority was not compared.")
     repaired: Count | None = Field(
-        default=None,
+        None,
         description="The origins that this catalog was asked to fetch again, if it was asked to.",
     )
-    error: Storable | None = Field(default=None, description="Why the comparison failed.")
+    error: Storable | None = Field(None, description="Why the comparison failed.")
 
 
 class ComparedCatalog(Body):
@@ -68,9 +58,9 @@ class ComparedCatalog(Body):
     name: Storable
     authority: Storable
     url: CatalogUrl | None = Field(
-        default=None, description="Where the comparison has read it, if it is a node that runs."
+        None, description="Where the comparison has read it, if it is a node that runs."
     )
-    findings: dict[FindingName, Count] = Field(default={})
+    findings: dict[FindingName, Count] = Field({})
 
 
 class Reconciliation(NewReconciliation):
@@ -80,9 +70,9 @@ class Reconciliation(NewReconciliation):
 
     at: Time = Field(description="When this node was told, by its own clock.")
     compared: list[ComparedCatalog] = Field(
-        default=[], description="The catalogs that were compared, if the comparison told them."
+        [], description="The catalogs that were compared, if the comparison told them."
     )
-    kept: Count = Field(default=0, description="The number of single findings that are kept.")
+    kept: Count = Field(0, description="The number of single findings that are kept.")
 
 
 class Reconciliations(AnswerBody):
@@ -93,8 +83,7 @@ class Reconciliations(AnswerBody):
 
 _Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _Microseconds = Annotated[
-    int,
-    Field(ge=-(2**62), le=2**62, description="The time of the change there, in µs since 1970."),
+    int, Field(ge=-(2**62), le=2**62, description="The time of the change there, in µs since 1970.")
 ]
 
 
@@ -110,18 +99,18 @@ class ComparisonFinding(Body):
     catalog: Storable = Field(description="The catalog with the wrong copy.")
     authority: Storable
     origin: ScopePath = Field(description="The path at the authority.")
-    xid: Storable | None = Field(default=None, description="The path at `catalog`.")
+    xid: Storable | None = Field(None, description="The path at `catalog`.")
     epoch: Count | None = None
     deleted: bool | None = None
     digest: _Digest | None = None
     changedat: _Microseconds | None = None
-    reference: Storable | None = Field(default=None, description="The catalog of the reference.")
+    reference: Storable | None = Field(None, description="The catalog of the reference.")
     referenceepoch: Count | None = None
     referencedeleted: bool | None = None
     referencedigest: _Digest | None = None
     referencechangedat: _Microseconds | None = None
     rivalauthority: Storable | None = Field(
-        default=None, description="Whose entity has the path at `catalog`, if it collided."
+        None, description="Whose entity has the path at `catalog`, if it collided."
     )
     rivalorigin: Storable | None = None
     detail: Storable | None = None
@@ -151,11 +140,11 @@ class StoredFinding(ComparisonFinding):
 class FindingsQuery(PageQuery):
     """The conditions of a list of findings, and the page; `after` is a number."""
 
-    after: str = Field(default="", pattern="^[0-9]{0,9}$")
+    after: str = Field("", pattern="^[0-9]{0,9}$")
     finding: FindingName | None = None
-    catalog: Text | None = Field(default=None, description="Only at this catalog.")
+    catalog: Text | None = Field(None, description="Only at this catalog.")
     path: ScopePath | None = Field(
-        default=None, description="Only entities at or below this path at their authority."
+        None, description="Only entities at or below this path at their authority."
     )
 
 
@@ -170,7 +159,7 @@ class FindingQuery(Query):
     """Whether other catalogs are asked about a finding."""
 
     ask: Flag = Field(
-        default=False,
+        False,
         description="Ask the other catalog, by a link of this node, for three seconds at most.",
     )
 
@@ -190,17 +179,17 @@ class FindingSide(AnswerBody):
     catalog: str
     ishere: bool = Field(description="Whether it is the catalog of this node.")
     present: PresentCopy | None = None
-    isabsent: bool = Field(default=False, description="It has neither the entity nor a tombstone.")
-    link: str | None = Field(default=None, description="The link by which it was asked.")
-    fault: str | None = Field(default=None, description="Why its present state is not known.")
+    isabsent: bool = Field(False, description="It has neither the entity nor a tombstone.")
+    link: str | None = Field(None, description="The link by which it was asked.")
+    fault: str | None = Field(None, description="Why its present state is not known.")
 
 
 class DifferingAttributeAnswer(AnswerBody):
     """An attribute that differs now; values are JSON, cut after 300 characters."""
 
     name: str
-    copied: str | None = Field(default=None, description="At the catalog with the wrong copy.")
-    reference: str | None = Field(default=None, description="At the catalog of the reference.")
+    copied: str | None = Field(None, description="At the catalog with the wrong copy.")
+    reference: str | None = Field(None, description="At the catalog of the reference.")
 
 
 class FindingSides(AnswerBody):
@@ -209,7 +198,7 @@ class FindingSides(AnswerBody):
     finding: StoredFinding
     copied: FindingSide
     reference: FindingSide | None = None
-    attributes: list[DifferingAttributeAnswer] = Field(default=[])
+    attributes: list[DifferingAttributeAnswer] = Field([])
     isequal: bool = Field(description="Whether both sides are known and agree now.")
     isrepairable: bool = Field(
         description="Whether `POST /replication/repair` of this node may settle it."
@@ -219,28 +208,17 @@ class FindingSides(AnswerBody):
 _PATH = "/replication/reconciliations"
 _FINDINGS = _PATH + "/{run}/findings"
 
-LIST_RECONCILIATIONS = Operation(
-    method="GET", path=_PATH, needs=Permission.REPLICATE, answers=Reconciliations
-)
+LIST_RECONCILIATIONS = Operation("GET", _PATH, Permission.REPLICATE, answers=Reconciliations)
 TELL_RECONCILIATION = Operation(
-    method="POST",
-    path=_PATH,
-    needs=Permission.REPLICATE,
-    takes=NewReconciliation,
-    is_repeatable=True,
+    "POST", _PATH, Permission.REPLICATE, takes=NewReconciliation, is_repeatable=True
 )
 LIST_FINDINGS = Operation(
-    method="GET",
-    path=_FINDINGS,
-    needs=Permission.REPLICATE,
-    query=FindingsQuery,
-    answers=StoredFindings,
-    headers={"Link": 'The next page, as `rel="next"`'},
+    "GET", _FINDINGS, Permission.REPLICATE, query=FindingsQuery, answers=StoredFindings
 )
 TELL_FINDINGS = Operation(
-    method="POST",
-    path=_FINDINGS,
-    needs=Permission.REPLICATE,
+    "POST",
+    _FINDINGS,
+    Permission.REPLICATE,
     takes=NewFindings,
     answers=KeptFindings,
     most_values=40 * MOST_FINDINGS,
@@ -249,9 +227,9 @@ TELL_FINDINGS = Operation(
     "sends a sample of each class and catalog first.",
 )
 SHOW_FINDING = Operation(
-    method="GET",
-    path=_FINDINGS + "/{number}",
-    needs=Permission.REPLICATE,
+    "GET",
+    _FINDINGS + "/{number}",
+    Permission.REPLICATE,
     query=FindingQuery,
     answers=FindingSides,
     is_kept=False,

@@ -25,16 +25,14 @@ class NewRecovery(Body):
 
     sources: list[CatalogUrl] = Field(min_length=1, max_length=_MOST_SOURCES)
     trust: list[KeyText] = Field(
-        default=[],
+        [],
         max_length=MOST_NAMED,
         description="Keys of the node's authority, besides those that it knows.",
     )
-    unsigned: StrictBool = Field(
-        default=False, description="Take copies whatever their signatures are."
-    )
-    allow: Count = Field(default=0, description="The entities to delete without asking, at most.")
+    unsigned: StrictBool = Field(False, description="Take copies whatever their signatures are.")
+    allow: Count = Field(0, description="The entities to delete without asking, at most.")
     credentials: dict[CatalogUrl, GivenCredential] = Field(
-        default={}, description="What sources are shown, by URL; else what links to them show."
+        {}, description="What sources are shown, by URL; else what links to them show."
     )
 
     @model_validator(mode="after")
@@ -47,20 +45,18 @@ class NewRecovery(Body):
 class RecoveryQuery(Query):
     """The options to begin a recovery."""
 
-    force: Flag = Field(default=False, description="Do not ask the other catalogs first.")
+    force: Flag = Field(False, description="Do not ask the other catalogs first.")
 
 
 class RecoveryChanges(Body):
     """The next step of a recovery."""
 
     state: Literal["taking", "burying"] = Field(
-        default="taking",
+        "taking",
         description="`taking` goes on now, and tries again what could not be taken. `burying` "
         "deletes that, at all replicas as well, and ends a recovery that is blocked.",
     )
-    allow: Count | None = Field(
-        default=None, description="The entities to delete without asking, at most."
-    )
+    allow: Count | None = Field(None, description="The entities to delete without asking, at most.")
 
 
 class RecoverySourceAnswer(AnswerBody):
@@ -90,7 +86,7 @@ class RecoveryAnswer(AnswerBody):
     buried: Count
     diverged: Count = Field(description="The origins of which copies differed.")
     keys: list[str] | None = Field(
-        default=None,
+        None,
         description="Those that copies have to be signed by, once they are known; none if nothing "
         "needs a signature.",
     )
@@ -120,12 +116,12 @@ class RecoveryFindings(AnswerBody):
 _PATH = "/replication/recovery"
 
 GET_RECOVERY = Operation(
-    method="GET", path=_PATH, needs=Permission.ADMINISTER, answers=RecoveryAnswer, refuses=(404,)
+    "GET", _PATH, Permission.ADMINISTER, answers=RecoveryAnswer, refuses=(404,)
 )
 BEGIN_RECOVERY = Operation(
-    method="POST",
-    path=_PATH,
-    needs=Permission.ADMINISTER,
+    "POST",
+    _PATH,
+    Permission.ADMINISTER,
     query=RecoveryQuery,
     takes=NewRecovery,
     answers=RecoveryAnswer,
@@ -133,26 +129,21 @@ BEGIN_RECOVERY = Operation(
     refuses=(409,),
 )
 ABORT_RECOVERY = Operation(
-    method="DELETE",
-    path=_PATH,
-    needs=Permission.ADMINISTER,
-    answers=RecoveryAnswer,
-    refuses=(404, 409),
+    "DELETE", _PATH, Permission.ADMINISTER, answers=RecoveryAnswer, refuses=(404, 409)
 )
 CHANGE_RECOVERY = Operation(
-    method="PATCH",
-    path=_PATH,
-    needs=Permission.ADMINISTER,
+    "PATCH",
+    _PATH,
+    Permission.ADMINISTER,
     takes=RecoveryChanges,
     answers=RecoveryAnswer,
     refuses=(404, 409),
 )
 LIST_FINDINGS = Operation(
-    method="GET",
-    path=f"{_PATH}/findings",
-    needs=Permission.ADMINISTER,
+    "GET",
+    f"{_PATH}/findings",
+    Permission.ADMINISTER,
     query=PageQuery,
     answers=RecoveryFindings,
-    headers={"Link": 'The next page, as `rel="next"`'},
     refuses=(404,),
 )

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from catalog.model.roles import Permission
-from catalog.operations.operation import AnswerBody, Operation, Query
+from catalog.operations.operation import AnswerBody, Operation, StrictQuery, Term
 
 DEEPEST = 5
 
 
-class ReferencesQuery(Query):
+class ReferencesQuery(StrictQuery):
     """The entity that is asked about, the direction, and how far references are followed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    of: str = Field(
-        min_length=1, max_length=2048, description="The xid of a group, resource or version."
-    )
+    of: Term = Field(description="The xid of a group, resource or version.")
     direction: Literal["to", "from", "both"] = Field(
-        default="both", description="References to the entity, from the entity, or both."
+        "both", description="References to the entity, from the entity, or both."
     )
     depth: int = Field(
-        default=1, ge=1, le=DEEPEST, description="1 for direct references, more to follow them."
+        1, ge=1, le=DEEPEST, description="1 for direct references, more to follow them."
     )
 
 
@@ -37,7 +33,7 @@ class FoundReference(AnswerBody):
         description="The xid of what refers. A resource stands for its default version."
     )
     target: str | None = Field(
-        default=None,
+        None,
         description="The xid of the target here: a group that contains the entity, too. Missing if "
         "the target is not here, or is not to be seen.",
     )
@@ -56,9 +52,9 @@ class ReferencesAnswer(AnswerBody):
 
 
 READ_REFERENCES = Operation(
-    method="GET",
-    path="/-/references",
-    needs=Permission.READ,
+    "GET",
+    "/-/references",
+    Permission.READ,
     query=ReferencesQuery,
     answers=ReferencesAnswer,
     refuses=(404,),

@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from catalog.model.roles import Permission
-from catalog.operations.operation import AnswerBody, Operation, Query, Time
+from catalog.operations.operation import AnswerBody, Operation, StrictQuery, Term, Time
 
 LONGEST_WORDS = 500
 MOST_HITS = 100
-_Text = Annotated[str, Field(min_length=1, max_length=2048)]
 
 
-class SearchQuery(Query):
+class SearchQuery(StrictQuery):
     """The words and the conditions of a search, and the page of its hits."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     q: str = Field(
-        default="",
+        "",
         max_length=LONGEST_WORDS,
         description="The words, of which an entity needs to have all, at least their beginnings. "
         "Ids and names are split at humps: `order` finds `OrderCreated`.",
     )
-    type: _Text | None = Field(
-        default=None,
+    type: Term | None = Field(
+        None,
         description="Only this type: `messagegroups/messages`, `messagegroups`, or `messages` for "
         "the messages in groups of all types.",
     )
-    authority: _Text | None = Field(
-        default=None, description="Only entities of the catalog with this URI."
-    )
-    format: _Text | None = Field(
-        default=None,
+    authority: Term | None = Field(None, description="Only entities of the catalog with this URI.")
+    format: Term | None = Field(
+        None,
         description="Only schemas of this format, with or without its version, as `avro`; and "
         "messages that contain such a schema.",
     )
     deprecated: Literal["true"] | None = Field(
-        default=None, description="Only entities that are deprecated."
+        None, description="Only entities that are deprecated."
     )
-    limit: int = Field(default=20, ge=1, le=MOST_HITS, description="The most hits of the page.")
-    after: int = Field(default=0, ge=0, le=2000, description="The number of hits before the page.")
+    limit: int = Field(20, ge=1, le=MOST_HITS, description="The most hits of the page.")
+    after: int = Field(0, ge=0, le=2000, description="The number of hits before the page.")
 
 
 class MarkedPart(AnswerBody):
@@ -68,14 +63,14 @@ class Hit(AnswerBody):
     xid: str
     type: str = Field(description="The path of the type, as `messagegroups/messages`.")
     name: str | None = None
-    description: str | None = Field(default=None, description="The first 300 characters.")
+    description: str | None = Field(None, description="The first 300 characters.")
     authority: str = Field(description="The URI of the catalog that controls the entity.")
     format: str | None = None
     epoch: int
     modifiedat: Time
     deprecated: bool = False
     xref: str | None = Field(
-        default=None, description="The target of a cross reference, which is found by its id."
+        None, description="The target of a cross reference, which is found by its id."
     )
     matches: list[SearchMatch]
 
@@ -109,11 +104,10 @@ class SearchAnswer(AnswerBody):
 
 
 SEARCH = Operation(
-    method="GET",
-    path="/-/search",
-    needs=Permission.READ,
+    "GET",
+    "/-/search",
+    Permission.READ,
     query=SearchQuery,
     answers=SearchAnswer,
-    headers={"Link": 'The next page, as `rel="next"`'},
     description="Needs `q` or a condition.",
 )

@@ -25,7 +25,7 @@ class KeyRotation(Body):
     """The options to replace a key by a new key."""
 
     revoke: StrictBool = Field(
-        default=False, description="Nothing is valid any more that the old key has signed."
+        False, description="Nothing is valid any more that the old key has signed."
     )
 
 
@@ -34,7 +34,7 @@ class Signing(AnswerBody):
 
     authority: Authority
     on: bool
-    key: KeyText | None = Field(default=None, description="The key that signs.")
+    key: KeyText | None = Field(None, description="The key that signs.")
     complete: bool = Field(description="Everything is signed, also what was there before.")
     keys: list[ShownKey]
 
@@ -79,7 +79,7 @@ class PartQuery(Query):
     """The part of a catalog to verify."""
 
     after: Annotated[str, being(lambda text: "\0" not in text, "where a part ends")] = Field(
-        default="", max_length=_LONGEST_AFTER, description="As the part before says."
+        "", max_length=_LONGEST_AFTER, description="As the part before says."
     )
 
 
@@ -98,42 +98,31 @@ class SignatureAudit(AnswerBody):
     pinned: list[str] = Field(description="The authorities whose keys are trusted.")
     faults: list[SignatureFault] = Field(description="The first faults.")
     after: str | None = Field(
-        default=None, description="Where the next part begins, unless this is the last one."
+        None, description="Where the next part begins, unless this is the last one."
     )
 
 
 _SIGNING, _TRUST = "/replication/signing", "/replication/trust"
 
-GET_SIGNING = Operation(method="GET", path=_SIGNING, needs=Permission.REPLICATE, answers=Signing)
+GET_SIGNING = Operation("GET", _SIGNING, Permission.REPLICATE, answers=Signing)
 SET_SIGNING = Operation(
-    method="PUT", path=_SIGNING, needs=Permission.ADMINISTER, takes=SigningSwitch, answers=Signing
+    "PUT", _SIGNING, Permission.ADMINISTER, takes=SigningSwitch, answers=Signing
 )
 ROTATE_KEY = Operation(
-    method="POST",
-    path=f"{_SIGNING}/rotate",
-    needs=Permission.ADMINISTER,
+    "POST",
+    f"{_SIGNING}/rotate",
+    Permission.ADMINISTER,
     takes=KeyRotation,
     answers=Signing,
     refuses=(409,),
 )
-LIST_TRUST = Operation(
-    method="GET", path=_TRUST, needs=Permission.ADMINISTER, answers=TrustedAuthorities
-)
+LIST_TRUST = Operation("GET", _TRUST, Permission.ADMINISTER, answers=TrustedAuthorities)
 ADD_TRUST = Operation(
-    method="POST",
-    path=_TRUST,
-    needs=Permission.ADMINISTER,
-    takes=NewTrust,
-    answers=TrustedAuthority,
-    status=201,
+    "POST", _TRUST, Permission.ADMINISTER, takes=NewTrust, answers=TrustedAuthority, status=201
 )
 REMOVE_TRUST = Operation(
-    method="DELETE", path=_TRUST, needs=Permission.ADMINISTER, query=AuthorityQuery, refuses=(404,)
+    "DELETE", _TRUST, Permission.ADMINISTER, query=AuthorityQuery, refuses=(404,)
 )
 CHECK_SIGNATURES = Operation(
-    method="GET",
-    path="/replication/signatures",
-    needs=Permission.FOLLOW,
-    query=PartQuery,
-    answers=SignatureAudit,
+    "GET", "/replication/signatures", Permission.FOLLOW, query=PartQuery, answers=SignatureAudit
 )

@@ -24,6 +24,7 @@ from catalog.model.credentials import CredentialType, PlainCredential, RefreshGr
 from catalog.model.roles import IdentityKind, Permission
 from catalog.model.sinkterms import SignatureScheme
 from catalog.operations.operation import (
+    LOCATION,
     AnswerBody,
     Body,
     Flag,
@@ -31,6 +32,7 @@ from catalog.operations.operation import (
     PageQuery,
     Query,
     Secret,
+    Term,
     Time,
 )
 
@@ -144,16 +146,16 @@ class BatchLimits(Body):
     A smaller batch waits for more events until the first event is `wait` seconds old.
     """
 
-    count: int = Field(default=100, ge=1, le=10_000, strict=True)
-    bytes: int = Field(default=1024 * 1024, ge=1, le=64 * 1024 * 1024, strict=True)
-    wait: float = Field(default=0.0, ge=0, le=60)
+    count: int = Field(100, ge=1, le=10_000, strict=True)
+    bytes: int = Field(1024 * 1024, ge=1, le=64 * 1024 * 1024, strict=True)
+    wait: float = Field(0.0, ge=0, le=60)
 
 
 class RetryLimits(Body):
     """The limits of attempts and seconds for an event that a sink refuses for now, if any."""
 
-    attempts: int | None = Field(default=None, ge=1, le=10_000, strict=True)
-    seconds: float | None = Field(default=None, ge=0, le=30 * 24 * 3600)
+    attempts: int | None = Field(None, ge=1, le=10_000, strict=True)
+    seconds: float | None = Field(None, ge=0, le=30 * 24 * 3600)
 
 
 class SubscriptionConfig(Body):
@@ -162,45 +164,39 @@ class SubscriptionConfig(Body):
     model_config = ConfigDict(alias_generator=lambda name: _IN_JSON.get(name, name))
 
     start: str | None = Field(
-        default=None,
+        None,
         max_length=64,
         description="Where in the log it begins: `now`, `earliest`, the `sequence` of an event, "
         "after which it goes on, or a time.",
     )
     startsat: Time | None = Field(
-        default=None,
-        description="Nothing is delivered before; without `from`, no earlier event either.",
+        None, description="Nothing is delivered before; without `from`, no earlier event either."
     )
-    expiresat: Time | None = Field(
-        default=None,
-        description="Nothing is delivered from then on.",
-    )
+    expiresat: Time | None = Field(None, description="Nothing is delivered from then on.")
     maxevents: int | None = Field(
-        default=None,
+        None,
         ge=1,
         le=2**53,
         strict=True,
         description="It ends when its sink has accepted so many events.",
     )
     initialevents: bool = Field(
-        default=False,
-        strict=True,
-        description="What is there is delivered first, as created events.",
+        False, strict=True, description="What is there is delivered first, as created events."
     )
     interval: float | None = Field(
-        default=None,
+        None,
         ge=0,
         le=3600,
         description="The sink gets at most one event in so many seconds, the latest.",
     )
     batch: BatchLimits | None = Field(
-        default=None, description="Else a sink gets as many events at a time as it takes."
+        None, description="Else a sink gets as many events at a time as it takes."
     )
     retry: RetryLimits | None = Field(
-        default=None, description="Else an event that a sink refuses for now is tried for ever."
+        None, description="Else an event that a sink refuses for now is tried for ever."
     )
     order: Literal["wait", "continue"] = Field(
-        default="continue",
+        "continue",
         description="Whether the later events of its subject wait for an event that could not be "
         "delivered, or continue without it.",
     )
@@ -228,7 +224,7 @@ class NewSubscription(Body):
     id: Any = None
     status: Any = None
     signingkeys: Any = None
-    source: str | None = Field(default=None, min_length=1, max_length=2048)
+    source: str | None = Field(None, min_length=1, max_length=2048)
     types: list[Annotated[str, Field(min_length=1, max_length=256)]] = Field(
         default_factory=list, max_length=256
     )
@@ -266,10 +262,10 @@ class SigningKeyAnswer(AnswerBody):
     id: str
     signature: SignatureScheme
     publickey: str | None = Field(
-        default=None, description="What verifies the signatures of an ed25519 key."
+        None, description="What verifies the signatures of an ed25519 key."
     )
     secret: str | None = Field(
-        default=None, description="Of hmac-sha256, in the answer that made the key only."
+        None, description="Of hmac-sha256, in the answer that made the key only."
     )
     createdat: Time
     endsat: Time | None = None
@@ -309,15 +305,15 @@ class DeliveryStatus(AnswerBody):
     """The state of a delivery."""
 
     state: State
-    reason: str | None = Field(default=None, description="Why it is in this state.")
+    reason: str | None = Field(None, description="Why it is in this state.")
     createdat: Time
     createdby: SubscriptionOwner | None = Field(
-        default=None, description="Its events are of what this caller may see."
+        None, description="Its events are of what this caller may see."
     )
     failures: Count = Field(description="Failed attempts in a row.")
     failingsince: Time | None = None
     error: str | None = Field(
-        default=None, description="Why the last attempt failed, while none has succeeded."
+        None, description="Why the last attempt failed, while none has succeeded."
     )
     nextattemptat: Time | None = None
     delivered: Count = Field(description="Events that the sink accepted.")
@@ -359,7 +355,7 @@ class SubscriptionAnswer(AnswerBody):
     protocol: str
     protocolsettings: Settings
     signingkeys: list[SigningKeyAnswer] | None = Field(
-        default=None, description="The keys that sign its deliveries, the current one first."
+        None, description="The keys that sign its deliveries, the current one first."
     )
     status: DeliveryStatus
 
@@ -371,9 +367,7 @@ class SubscriptionAnswers(RootModel[list[SubscriptionAnswer]]):
 class NewSubscriptionQuery(Query):
     """Whether a subscription is made."""
 
-    dryrun: Flag = Field(
-        default=False, description="Tell what it would have been sent, and make nothing."
-    )
+    dryrun: Flag = Field(False, description="Tell what it would have been sent, and make nothing.")
 
 
 class TriedSubscription(AnswerBody):
@@ -391,104 +385,77 @@ class TriedSubscription(AnswerBody):
 class KeyExchange(Body):
     """The time for which the old key signs beside the new key; with 0, the old key ends at once."""
 
-    overlapseconds: int = Field(default=24 * 3600, ge=0, le=30 * 24 * 3600, strict=True)
+    overlapseconds: int = Field(24 * 3600, ge=0, le=30 * 24 * 3600, strict=True)
 
 
 _ALL, ONE = "/subscriptions", "/subscriptions/{id}"
 _KEYS = f"{ONE}/signingkeys"
 TAG = {"ETag": "Its tag, for If-Match"}
-_LOCATION = {"Location": "The URL of what was made"}
-NEXT = {"Link": 'The next page, as `rel="next"`'}
 PENDING = {202: "Done; the sink has yet to consent before it gets events."}
 
 
 class SubscriptionsQuery(PageQuery):
     """The page of the list, and the entity whose changes are to be sent."""
 
-    about: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=2048,
+    about: Term | None = Field(
+        None,
         description="The xid of a group, resource or version: only the subscriptions that would be "
         "sent an event of a change of it.",
     )
 
 
 LIST_SUBSCRIPTIONS = Operation(
-    method="GET",
-    path=_ALL,
-    needs=Permission.SUBSCRIBE,
-    query=SubscriptionsQuery,
-    answers=SubscriptionAnswers,
-    headers=NEXT,
+    "GET", _ALL, Permission.SUBSCRIBE, query=SubscriptionsQuery, answers=SubscriptionAnswers
 )
 TRY_SUBSCRIPTION = Operation(
-    method="POST",
-    path=_ALL,
-    needs=Permission.SUBSCRIBE,
+    "POST",
+    _ALL,
+    Permission.SUBSCRIBE,
     takes=NewSubscription,
     query=NewSubscriptionQuery,
     answers=TriedSubscription,
 )
 CREATE_SUBSCRIPTION = Operation(
-    method="POST",
-    path=_ALL,
-    needs=Permission.SUBSCRIBE,
+    "POST",
+    _ALL,
+    Permission.SUBSCRIBE,
     takes=NewSubscription,
     query=NewSubscriptionQuery,
     dry=TRY_SUBSCRIPTION,
     answers=SubscriptionAnswer,
     status=201,
     outcomes=PENDING,
-    headers={**TAG, **_LOCATION},
+    headers={**TAG, **LOCATION},
     refuses=(409,),
-    is_kept=False,
 )
 GET_SUBSCRIPTION = Operation(
-    method="GET",
-    path=ONE,
-    needs=Permission.SUBSCRIBE,
-    answers=SubscriptionAnswer,
-    headers=TAG,
-    is_kept=False,
+    "GET", ONE, Permission.SUBSCRIBE, answers=SubscriptionAnswer, headers=TAG, is_kept=False
 )
 REPLACE_SUBSCRIPTION = Operation(
-    method="PUT",
-    path=ONE,
-    needs=Permission.SUBSCRIBE,
+    "PUT",
+    ONE,
+    Permission.SUBSCRIBE,
     takes=NewSubscription,
     answers=SubscriptionAnswer,
     outcomes=PENDING,
     headers=TAG,
     conditions=True,
-    is_kept=False,
 )
 DELETE_SUBSCRIPTION = Operation(
-    method="DELETE",
-    path=ONE,
-    needs=Permission.SUBSCRIBE,
-    answers=SubscriptionAnswer,
-    headers=TAG,
-    conditions=True,
-    is_kept=False,
+    "DELETE", ONE, Permission.SUBSCRIBE, answers=SubscriptionAnswer, headers=TAG, conditions=True
 )
 ADD_KEY = Operation(
-    method="POST",
-    path=_KEYS,
-    needs=Permission.SUBSCRIBE,
+    "POST",
+    _KEYS,
+    Permission.SUBSCRIBE,
     takes=KeyExchange,
     is_optional=True,
     answers=SigningKeyAnswer,
     status=201,
-    headers=_LOCATION,
+    headers=LOCATION,
     conditions=True,
     refuses=(409,),
-    is_kept=False,
 )
 END_KEY = Operation(
-    method="DELETE",
-    path=f"{_KEYS}/{{key}}",
-    needs=Permission.SUBSCRIBE,
-    conditions=True,
-    refuses=(409,),
+    "DELETE", f"{_KEYS}/{{key}}", Permission.SUBSCRIBE, conditions=True, refuses=(409,)
 )

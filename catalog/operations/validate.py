@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from catalog.model.roles import Permission
-from catalog.operations.operation import AnswerBody, Content, Operation, Query
+from catalog.operations.operation import AnswerBody, Content, Operation, StrictQuery, Term
 
 EVENT_TYPE = "application/cloudevents+json"
 
 
-class ValidationQuery(Query):
+class ValidationQuery(StrictQuery):
     """The type of a message, if the body is the data of the message alone."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    type: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=2048,
+    type: Term | None = Field(
+        None,
         description="The type of the CloudEvent whose data is the body, with `Content-Type` as its "
         "media type. Without it, the body or the request is the whole CloudEvent.",
     )
@@ -30,9 +26,7 @@ class ViolationAnswer(AnswerBody):
     pointer: str = Field(description="A JSON pointer into the message; empty for the whole.")
     rule: str
     detail: str
-    line: int | None = Field(
-        default=None, description="The line of the body, from 1, if the body is JSON."
-    )
+    line: int | None = Field(None, description="The line of the body, from 1, if the body is JSON.")
 
 
 class UncheckedPart(AnswerBody):
@@ -40,7 +34,7 @@ class UncheckedPart(AnswerBody):
 
     part: str
     reason: str
-    uri: str | None = Field(default=None, description="The reference in the part.")
+    uri: str | None = Field(None, description="The reference in the part.")
 
 
 class CandidateAnswer(AnswerBody):
@@ -52,30 +46,35 @@ class CandidateAnswer(AnswerBody):
         "definition wants."
     )
     valid: bool | None = Field(
-        default=None, description="Whether the whole message conforms; of the first eight only."
+        None, description="Whether the whole message conforms; of the first eight only."
     )
     violations: list[ViolationAnswer] = Field(description="Why it does not match.")
 
 
-class ValidationAnswer(AnswerBody):
+class MessageVerdict(AnswerBody):
     """Whether a message conforms to its definition, and the rules that it breaks."""
 
     valid: bool
     definition: str = Field(description="The xid of the version that the message was held to.")
     schema_: str | None = Field(
-        default=None, alias="schema", description="The xid of the version of its schema."
+        None, alias="schema", description="The xid of the version of its schema."
     )
     violations: list[ViolationAnswer]
     unchecked: list[UncheckedPart]
+
+
+class ValidationAnswer(MessageVerdict):
+    """The verdict about a message whose definition was found by its type."""
+
     candidates: list[CandidateAnswer] = Field(
         description="The definitions with the type, the one that was used first."
     )
 
 
 VALIDATE = Operation(
-    method="POST",
-    path="/validate",
-    needs=Permission.READ,
+    "POST",
+    "/validate",
+    Permission.READ,
     query=ValidationQuery,
     answers=ValidationAnswer,
     content=Content(taken={EVENT_TYPE: {"type": "object"}, "*/*": {}}),

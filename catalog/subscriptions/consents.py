@@ -82,7 +82,7 @@ async def take_consent(request: web.Request, query: ConsentQuery) -> web.Respons
     id, secret = request.match_info["id"], query.key
     # A GET writes here; the author of reads would be the node.
     caller = replace(context.caller, make_author=partial(author_of, request))
-    async with context.for_caller(caller).database.transaction() as connection:
+    async with context.shared.for_caller(caller).database.transaction() as connection:
         if not await sinkconsents.grant_by_callback(connection, id, secret, consent):
             raise NotFound(request.path)
     return web.Response(text=_THANKS, headers=_HEADERS)

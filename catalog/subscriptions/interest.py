@@ -9,7 +9,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from catalog.access.creatorrights import CreatorRights
-from catalog.access.knownrules import known_rules
+from catalog.access.rules import known_rules
 from catalog.context import CONTEXT, Context
 from catalog.http.stream import in_search_time
 from catalog.model.change import Change
@@ -122,7 +122,7 @@ async def _wanted(
         definition,
         base=context.public_base,
         names=context.settings.event_names,
-        dialects=context.event_dialects,
+        dialects=context.shared.event_dialects,
     )
     is_wanted = compile_filters(
         definition.filters, types=definition.types, source=definition.source

@@ -377,7 +377,7 @@ async def _read_definition(request: web.Request, wanted: NewSubscription) -> Sub
             raise LimitExceeded(request.path, limit=str(most), things=things, setting="fixed")
     definition = definition_of(wanted, request.path)
     base = context.public_base
-    roots = [each.root for each in context.event_dialects]
+    roots = [each.root for each in context.shared.event_dialects]
     sources = [base, *(f"{base}{root}" for root in (*roots, SUBSCRIPTION_SOURCE, AUDIT_SOURCE))]
     if wanted.source is not None and wanted.source not in sources:
         fault = f"the only sources of events here are {' and '.join(sources)}"

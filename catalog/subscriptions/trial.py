@@ -44,7 +44,7 @@ async def try_definition(
         definition,
         base=context.public_base,
         names=context.settings.event_names,
-        dialects=context.event_dialects,
+        dialects=context.shared.event_dialects,
     )
     async with context.database.snapshot() as connection:
         begin = await position_before(connection, _MOST_CHANGES)

@@ -134,7 +134,7 @@ async def apply_batch(context: Context, batch: Batch) -> AppliedBatch:
         Forbidden, Unauthenticated: nothing was written; the sender may not write every copy.
     """
     by = {} if batch.link is None else {"concord.link": batch.link.id}
-    with context.tracing.spans_in(
+    with context.shared.tracing.spans_in(
         "apply", traces_of(batch.copies), kind="consumer", attributes=by
     ) as spans:
         for _ in range(_MOST_ATTEMPTS):

@@ -125,7 +125,7 @@ class PushFlow:
         params += [("current", "")] if behind == 0 else []
         end = [] if cursor is None else [write_end(cursor)]
         traces, by = traces_of(request.copies.values()), {"concord.link": self.run.link.id}
-        with self.run.context.tracing.spans_in("push", traces, kind="client", attributes=by):
+        with self.run.context.shared.tracing.spans_in("push", traces, kind="client", attributes=by):
             answer = await self._request(b"".join([*request.lines, *end]), params)
         verdicts = self._verdicts_in(answer[:-1], request)
         sent = await self._save(request, verdicts, cursor, behind)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from joserfc import jws
 from joserfc.jwk import RSAKey
 
-from catalog.access import issuerkeys
+from catalog.access import providers as providing
 from catalog.access.authentication import AUTHENTICATION, RememberedCallers
 from catalog.access.identity import Identity
 from catalog.load.limiter import Rate
@@ -112,19 +112,19 @@ async def test_keys_that_change_are_read_again_and_not_for_every_unknown_one(
     assert await roles_of(node, old) == ["reader"]
     await provider.rotate()
     new = await provider.token()
-    monkeypatch.setattr(issuerkeys, "_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(providing, "_PAUSE_SECONDS", 3600.0)
     before = await provider.reads()
     # The keys were read a moment ago, so an unknown one has to wait.
     assert "signature" in await why_refused(node, new)
     assert await provider.reads() == before
-    monkeypatch.setattr(issuerkeys, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(providing, "_PAUSE_SECONDS", 0.0)
     assert await roles_of(node, new) == ["reader"]
     assert await provider.reads() == before + 1
     # What was verified is remembered for a minute; then the withdrawn key counts no more.
     assert await roles_of(node, old) == ["reader"]
     node.client.app[AUTHENTICATION].remembered.forget()
     assert "signature" in await why_refused(node, old)
-    monkeypatch.setattr(issuerkeys, "_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(providing, "_PAUSE_SECONDS", 3600.0)
     before = await provider.reads()
     answers = await asyncio.gather(*(whoami(node, forged(new, kid=f"k{n}")) for n in range(40)))
     assert {answer.status for answer in answers} == {401}

@@ -94,7 +94,7 @@ async def test_a_fault_while_an_answer_is_completed_has_an_id_too(
         if next(calls) == 0:
             raise ValueError("it is broken")
 
-    monkeypatch.setattr("catalog.web.finish.share_with_origins", break_once)
+    monkeypatch.setattr("catalog.web.door.share_with_origins", break_once)
     logged(capsys, await node.send("GET", "/"))
 
 

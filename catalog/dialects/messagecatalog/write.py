@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from catalog.api.writeanswer import answer_deleted
 from catalog.context import CONTEXT, Context
@@ -38,7 +39,6 @@ from catalog.dialects.messagecatalog.translate import (
 from catalog.dialects.messagecatalog.uris import CATALOG_ROOT, GROUP_MESSAGES, path_of
 from catalog.dialects.versionnumbers import last_number
 from catalog.http.body import read_object
-from catalog.http.stream import Handler
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity

@@ -18,7 +18,7 @@ from functools import partial
 import structlog
 
 from catalog.access.creatorrights import CreatorRights
-from catalog.access.knownrules import known_rules
+from catalog.access.rules import known_rules
 from catalog.context import Context
 from catalog.http.listener import most_outbound_connections
 from catalog.http.outbound import open_session
@@ -177,7 +177,7 @@ async def _deliver(
         start=head.now,
         size=_WINDOW,
         names=settings.event_names,
-        dialects=context.event_dialects,
+        dialects=context.shared.event_dialects,
     )
     progress = ProgressWriter(database, most_attempts=KEPT_ATTEMPTS.most, sleep=timing.sleep)
     async with (
@@ -196,7 +196,7 @@ async def _deliver(
             rights=CreatorRights(settings, known_rules(database.shared)),
             timeout_seconds=settings.delivery_timeout_seconds,
             most_dead_letters=settings.dead_letters,
-            tracing=context.tracing,
+            tracing=context.shared.tracing,
         )
         dispatcher = Dispatcher(database, group, resources, leases)
         for tail in tails:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
@@ -14,18 +13,22 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core.core_schema import NullableSchema, WithDefaultSchema
 
-from catalog.api import openapi_schemas as schemas
-from catalog.api.openapi_operations import (
+from catalog.api.openapi.entities import (
     JSON_BODY,
     VERBS,
+    Json,
+    components,
     content,
     documents_at,
-    operation_on,
+    entity_paths,
+    path_item,
+    position_components,
+    position_headers,
+    reference,
     refusals,
+    wait_parameters,
 )
-from catalog.api.openapi_positions import position_components, position_headers, wait_parameters
-from catalog.api.openapi_schemas import Json, map_of, reference
-from catalog.api.requesttarget import RequestTarget, TargetKind, methods_of, methods_of_route
+from catalog.api.requesttarget import methods_of_route
 from catalog.context import CONTEXT
 from catalog.http.problems import problem_of
 from catalog.http.responses import json_response
@@ -34,17 +37,12 @@ from catalog.load.longwork import in_thread
 from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.roles import Permission
-from catalog.model.schema import Attribute, GroupType, ResourceType
-from catalog.model.xid import Xid
 from catalog.operations.operation import LINES, Operation
 from catalog.operations.subscriptions import NewSubscription, SubscriptionAnswer
 from catalog.subscriptions.sinks.protocols import PROTOCOLS, DeliveryProtocol, why_missing
 
 _TEMPLATE = "#/components/schemas/{model}"
-_LINES: Json = {
-    "type": "string",
-    "description": "Lines of JSON; `x-line-schema` is of each.",
-}
+_LINES: Json = {"type": "string", "description": "Lines of JSON; `x-line-schema` is of each."}
 _REFUSED: Mapping[int, str] = {
     400: "The request is not as it is described here, or names what there cannot be.",
     403: "The caller may not do this, or may not grant this there.",
@@ -131,10 +129,13 @@ def _successes(operation: Operation[Any, Any]) -> Json:
     done: Json = {"description": "Done."}
     if answered := _content(operation.answers, operation.content.answered):
         done["content"] = answered
-    if operation.headers:
+    headers = dict(operation.headers)
+    if operation.answers and operation.query and "limit" in operation.query.model_fields:
+        headers["Link"] = 'The next page, as `rel="next"`'
+    if headers:
         done["headers"] = {
             name: {"description": description, "schema": {"type": "string"}}
-            for name, description in operation.headers.items()
+            for name, description in headers.items()
         }
     others = {
         str(status): {**done, "description": description}
@@ -198,13 +199,6 @@ def _parameters(operation: Operation[Any, Any]) -> Iterator[Json]:
 _LEFT_OUT = frozenset({"title", "description", "default"})
 
 
-_WORD = re.compile(r"\w+")
-_PLACEHOLDER = re.compile(r"{(\w+)}")
-_IN_PATH: Mapping[str, Json] = {"number": {"type": "integer", "minimum": 1}}
-# The targets in this module represent every path of a kind.
-_ANY = Xid()
-
-
 async def get_openapi(request: web.Request) -> web.Response:
     """Answer with this description of the node."""
     context = request[CONTEXT]
@@ -225,7 +219,7 @@ def describe(configuration: Configuration, routes: Sequence[Route], base: str) -
     """
     routes = [route for route in routes if route.answer_error is problem_of]
     paths = dict(_fixed_paths(routes, configuration.capabilities))
-    paths |= dict(_entity_paths(configuration))
+    paths |= dict(entity_paths(configuration))
     models = model_components(routes)
     return {
         "openapi": "3.1.0",
@@ -238,7 +232,7 @@ def describe(configuration: Configuration, routes: Sequence[Route], base: str) -
         "paths": paths,
         "components": {
             "schemas": {
-                **schemas.components(configuration.model),
+                **components(configuration.model),
                 **models,
                 **_name_protocols(models),
             },
@@ -271,7 +265,7 @@ def _fixed_paths(routes: Sequence[Route], able: Capabilities) -> Iterator[tuple[
             if each.operation.method in allowed and each.operation.method in VERBS
         }
         if operations:
-            yield path, _path(path, operations)
+            yield path, path_item(path, operations)
 
 
 def _fixed_operation(path: str, route: Route) -> Json:
@@ -283,10 +277,7 @@ def _fixed_operation(path: str, route: Route) -> Json:
     done: Json = {"description": "Done.", **headers}
     if documents := documents_at(path):
         done["content"] = {**content(JSON_BODY, {"type": "object"}), **documents}
-    operation: Json = {
-        "summary": route.summary,
-        "responses": {"2XX": done, **refusals()},
-    }
+    operation: Json = {"summary": route.summary, "responses": {"2XX": done, **refusals()}}
     if parameters := wait_parameters(method):
         operation["parameters"] = parameters
     if method in ("PUT", "PATCH", "POST"):
@@ -294,107 +285,9 @@ def _fixed_operation(path: str, route: Route) -> Json:
     return operation
 
 
-def _operation_id(method: str, path: str) -> str:
-    """The id of an operation whose handler serves several operations."""
-    words = _WORD.findall(path) or ["registry"]
-    # Two drafts have the same path, one with and one without a final slash.
-    ending = ["slash"] if path != "/" and path.endswith("/") else []
-    return "_".join([method, *words, *ending])
-
-
 def _writes_entities(operation: Operation[Any, Any]) -> bool:
     """Whether an operation changes entities or the model, so that its answer has a position."""
     return operation.needs is Permission.WRITE or operation.capability is not None
-
-
-def _entity_paths(configuration: Configuration) -> Iterator[tuple[str, Json]]:
-    model, able = configuration.model, configuration.capabilities
-    yield _entry(able, "/", RequestTarget("registry", _ANY), reference("registry"))
-    for groups, group in model.groups.items():
-        one = f"/{groups}/{{{group.singular}id}}"
-        yield _entry(able, f"/{groups}", RequestTarget("collection", _ANY), map_of(group.singular))
-        yield _entry(
-            able, one, RequestTarget("group", _ANY), reference(group.singular), group.own_attributes
-        )
-        for resources, kind in group.resources.items():
-            yield from _resource_paths(able, f"{one}/{resources}", group, kind)
-
-
-def _resource_paths(
-    able: Capabilities, collection: str, group: GroupType, kind: ResourceType
-) -> Iterator[tuple[str, Json]]:
-    name = schemas.name_of(group, kind)
-    one = f"{collection}/{{{kind.singular}id}}"
-    versions = RequestTarget("collection", _ANY, plural="versions")
-    yield _entry(able, collection, RequestTarget("collection", _ANY), map_of(name))
-    yield _entry(able, f"{one}/meta", RequestTarget("meta", _ANY), reference(f"{name}.meta"))
-    yield _entry(able, f"{one}/versions", versions, map_of(f"{name}.version"))
-    yield from _versioned_paths(able, one, "resource", reference(name), kind)
-    version = f"{one}/versions/{{versionid}}"
-    yield from _versioned_paths(able, version, "version", reference(f"{name}.version"), kind)
-
-
-def _versioned_paths(
-    able: Capabilities, path: str, what: TargetKind, shown: Json, kind: ResourceType
-) -> Iterator[tuple[str, Json]]:
-    """The paths of the metadata and of the document, if any, of a resource or version."""
-    if kind.hasdocument:
-        yield _document_entry(able, path, RequestTarget(what, _ANY, resource_type=kind))
-        path = f"{path}$details"
-    target = RequestTarget(what, _ANY, details=True, resource_type=kind)
-    yield _entry(able, path, target, shown, kind.version_attributes)
-
-
-def _entry(
-    able: Capabilities,
-    path: str,
-    target: RequestTarget,
-    shown: Json,
-    settable: Mapping[str, Attribute] | None = None,
-) -> tuple[str, Json]:
-    """Describe a path that takes and shows metadata."""
-    operations, documents = {}, documents_at(path)
-    for method in _methods(target, able):
-        is_map_of_maps = method == "POST" and target.kind in ("registry", "group")
-        answer = {"type": "object"} if is_map_of_maps else shown
-        taken = answer
-        if method == "PUT" and settable:
-            taken = {"allOf": [shown, {"required": schemas.required_of(settable)}]}
-        operations[method.lower()] = operation_on(
-            able,
-            target,
-            method,
-            taken={**content(JSON_BODY, taken), **documents},
-            shown={**content(JSON_BODY, answer), **documents},
-        )
-    return path, _path(path, operations)
-
-
-def _document_entry(able: Capabilities, path: str, target: RequestTarget) -> tuple[str, Json]:
-    """Describe a path of documents, with metadata in `xRegistry-` headers."""
-    operations = {
-        method.lower(): operation_on(able, target, method, taken=content("*/*", {}), shown={})
-        for method in _methods(target, able)
-    }
-    operations["get"]["responses"]["303"] = {"description": "The document is elsewhere."}
-    return path, _path(path, operations)
-
-
-def _methods(target: RequestTarget, able: Capabilities) -> Iterator[str]:
-    return (method for method in methods_of(target, able) if method in VERBS)
-
-
-def _path(path: str, operations: Json) -> Json:
-    names = _PLACEHOLDER.findall(path)
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": _IN_PATH.get(name, schemas.ID)}
-        for name in names
-    ]
-    named = {
-        method: {"operationId": _operation_id(method, path), **operation}
-        for method, operation in operations.items()
-    }
-    return {**({"parameters": parameters} if parameters else {}), **named}
 
 
 def _name_protocols(models: Mapping[str, Json]) -> dict[str, Json]:
