@@ -192,7 +192,9 @@ def _tell_usage(app: web.Application, shared: SharedState) -> None:
         "body_bytes": app[BODY_MEMORY],
     }
     pools = shared.database.pools
-    checks = {name: Tally(metrics.checks, name) for name in ("done", "known", "unfinished")}
+    done, known, unfinished = (
+        Tally(metrics.checks, name) for name in ("done", "known", "unfinished")
+    )
     seconds = Tally(metrics.check_seconds)
 
     def read() -> None:
@@ -204,8 +206,9 @@ def _tell_usage(app: web.Application, shared: SharedState) -> None:
             metrics.pool_used.labels(name).set(pool.used)
             metrics.pool_limit.labels(name).set(pool.limit)
             metrics.pool_waiting.labels(name).set(pool.waiting)
-        for name, tally in checks.items():
-            tally.tell(getattr(checker, name))
+        done.tell(checker.done)
+        known.tell(checker.known)
+        unfinished.tell(checker.unfinished)
         seconds.tell(checker.spent)
 
     metrics.read_with(read)
