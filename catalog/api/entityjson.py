@@ -65,10 +65,6 @@ class EntityRenderer:
     def _is_doc(self) -> bool:
         return self.root is not None
 
-    @property
-    def _has_short(self) -> bool:
-        return self.root is None and self.configuration.capabilities.shortself
-
     def text(self, entity: Entity, inline: Inline) -> orjson.Fragment | None:
         """An entity of a collection as JSON text; `None` if the entity cannot be shown."""
         return json_or_none(entity.xid, lambda: self.show(entity, inline))
@@ -106,7 +102,7 @@ class EntityRenderer:
             "xid": "/",
             "epoch": entity.epoch,
         }
-        add_attributes(shown, entity)
+        _add_attributes(shown, entity)
         if "capabilities" in inline:
             shown["capabilities"] = self.configuration.capabilities.as_json()
         if "model" in inline:
@@ -132,7 +128,7 @@ class EntityRenderer:
             "xid": entity.xid,
             "epoch": entity.epoch,
         }
-        add_attributes(shown, entity)
+        _add_attributes(shown, entity)
         self._add_provenance(shown, entity)
         return shown
 
@@ -146,8 +142,7 @@ class EntityRenderer:
         if default is not None:
             shown["versionid"] = _id(default.xid)
         shown["self"] = self._url(xid, kind, is_shown=True)
-        if self._has_short:
-            shown["shortself"] = self.base + short_path(xid)
+        shown |= self._short(xid)
         shown["xid"] = xid
         if default is not None:
             self._add_version(shown, default, kind, inline, is_default=True)
@@ -179,7 +174,7 @@ class EntityRenderer:
             return shown
         vid = attributes["defaultversionid"]
         shown["epoch"] = entity.epoch
-        add_attributes(shown, entity)
+        _add_attributes(shown, entity)
         del shown["defaultversionid"]
         is_sticky = shown.pop("defaultversionsticky", False)
         shown["readonly"] = entity.authority != self.authority
@@ -230,6 +225,11 @@ class EntityRenderer:
             left = {id: text for id, text in texts if text is not None}
             return orjson.Fragment(to_json(left)), len(entities) - len(left)
 
+    def count(self, path: str) -> int:
+        """The number of visible entities in a loaded collection."""
+        count = self.visible.count(path)
+        return self.loaded.count(path) if count is None else count
+
     def collection_links(self, path: str, plural: str, count: int, *, is_shown: bool) -> JsonObject:
         """The URL of the collection at `path`, and the number of visible entities in it."""
         url = self._url(path, is_shown=is_shown)
@@ -239,9 +239,7 @@ class EntityRenderer:
 
     def _collection(self, owner: str, plural: str, inline: Inline) -> JsonObject:
         path = f"{owner}/{plural}"
-        inner = inlines(inline, plural)
-        count = self.visible.count(path)
-        count = self.loaded.count(path) if count is None else count
+        inner, count = inlines(inline, plural), self.count(path)
         if inner is None:
             return self.collection_links(path, plural, count, is_shown=False)
         ids = self.visible.ids(path)
@@ -262,7 +260,7 @@ class EntityRenderer:
         """Add the attributes of a version, which a resource shows of its default version."""
         check_readable(version)
         shown["epoch"] = version.epoch
-        add_attributes(shown, version, is_default)
+        _add_attributes(shown, version, is_default)
         if self._is_doc:
             for name in _NOT_IN_DOCUMENTS:
                 shown.pop(name, None)
@@ -291,20 +289,17 @@ class EntityRenderer:
         return self.base + path
 
     def _short(self, path: str) -> JsonObject:
-        return {"shortself": self.base + short_path(path)} if self._has_short else {}
+        if self._is_doc or not self.configuration.capabilities.shortself:
+            return {}
+        return {"shortself": self.base + short_path(path)}
 
     def _add_provenance(self, shown: JsonObject, entity: Entity) -> None:
-        if self.root is None:
-            add_provenance(shown, entity, self.authority)
-
-
-def add_provenance(shown: JsonObject, entity: Entity, own: str) -> None:
-    """Add the authority and origin of a replica; the entities of the node itself show neither."""
-    if entity.authority == own:
-        return
-    is_url = entity.authority.startswith(("http://", "https://"))
-    shown["authority"] = entity.authority
-    shown["origin"] = entity.authority + entity.origin if is_url else entity.origin
+        """Add the authority and origin of a replica; entities of the node itself show neither."""
+        if self._is_doc or entity.authority == self.authority:
+            return
+        is_url = entity.authority.startswith(("http://", "https://"))
+        shown["authority"] = entity.authority
+        shown["origin"] = entity.authority + entity.origin if is_url else entity.origin
 
 
 def _path(xid: str) -> Xid:
@@ -319,7 +314,7 @@ def _id(xid: str) -> str:
     return xid.rpartition("/")[2]
 
 
-def add_attributes(shown: JsonObject, entity: Entity, is_default: bool | None = None) -> None:
+def _add_attributes(shown: JsonObject, entity: Entity, is_default: bool | None = None) -> None:
     """Add the attributes of an entity: well-known attributes, then times, then the rest."""
     attributes: Mapping[str, Any] = entity.attributes
     if "name" in attributes:

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
 from catalog.api.answercache import ANSWERS, CachedAnswer, Key
-from catalog.api.entityjson import EntityRenderer, JsonObject, add_attributes, add_provenance
+from catalog.api.entityjson import EntityRenderer, JsonObject
 from catalog.api.metadataheaders import headers_of
 from catalog.api.readplan import ReadPlan
 from catalog.api.requestflags import inlines, read_flags
@@ -21,7 +21,7 @@ from catalog.http.responses import JSON_TYPE, UNTYPED, encode_url, json_response
 from catalog.http.stream import in_search_time
 from catalog.model.entity import Entity
 from catalog.model.errors import CannotDocXref, NotFound
-from catalog.model.xid import Xid, short_path
+from catalog.model.xid import Xid
 from catalog.reading import entities
 from catalog.reading.find import Count, FoundPage, find_page
 from catalog.reading.loaded import Loaded
@@ -213,45 +213,7 @@ async def answer_read(
     flags = read_flags(request, target, configuration)
     is_cached = request.method == hdrs.METH_GET and not context.caller.is_restricted
     ticket = request.app[ANSWERS].ticket() if is_cached else None
-    plan = ReadPlan(request, configuration, target, flags, ticket)
-    is_plain = request.method == hdrs.METH_GET and not request.query_string
-    if is_plain and target.kind == "resource" and not target.is_document:
-        answer = await _answer_plainly(plan)
-        if answer is not None:
-            return answer
-    return await answer_plan(plan)
-
-
-async def _answer_plainly(plan: ReadPlan) -> web.Response | None:
-    """Answer the most frequent read, a resource's metadata without flags, in few steps.
-
-    The answer equals the answer of `answer_plan`, to the byte. Returns `None` if more has to be
-    read: for a cross reference, or a resource whose default version is missing or damaged.
-    """
-    context, xid = plan.context, str(plan.xid)
-    async with context.database.acquire() as connection:
-        found = await store.load_shown(connection, [xid])
-    if not found:
-        raise NotFound(xid)
-    resource, default, count = found[0].resource, found[0].default, found[0].versionscount
-    kind = plan.target.resource_type
-    if default is None or kind is None or resource.damage or default.damage:
-        return None
-    if "xref" in resource.attributes:
-        return None
-    base = context.base_url(plan.request)
-    url, details = base + xid, "$details" if kind.hasdocument else ""
-    vid = resource.attributes["defaultversionid"]
-    shown: JsonObject = {f"{kind.singular}id": xid.rpartition("/")[2], "versionid": vid}
-    shown["self"] = url + details
-    if plan.configuration.capabilities.shortself:
-        shown["shortself"] = base + short_path(xid)
-    shown |= {"xid": xid, "epoch": default.epoch}
-    add_attributes(shown, default, is_default=True)
-    add_provenance(shown, resource, context.database.node.authority)
-    shown |= {"metaurl": f"{url}/meta", "versionsurl": f"{url}/versions", "versionscount": count}
-    headers: dict[str, str] = {hdrs.CONTENT_LOCATION: f"{url}/versions/{vid}{details}"}
-    return plan.cache(json_response(shown, headers=headers), has_cross_references=False)
+    return await answer_plan(ReadPlan(request, configuration, target, flags, ticket))
 
 
 async def answer_plan(plan: ReadPlan) -> web.StreamResponse:

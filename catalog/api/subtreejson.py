@@ -235,8 +235,7 @@ class SubtreeWriter:
         for plural in renderer.model.groups[group.path.groups].resources:
             if inlines(inline, plural) is None:
                 path = f"{group.xid}/{plural}"
-                count = renderer.visible.count(path)
-                count = renderer.loaded.count(path) if count is None else count
+                count = renderer.count(path)
                 text.members(renderer.collection_links(path, plural, count, is_shown=False))
 
     def _resource(self, resource: Entity, inline: Inline) -> None:
