@@ -26,15 +26,9 @@ from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import interaction_headers, json_response, to_json
 from catalog.load.longwork import aside, in_thread
+from catalog.model import errors
 from catalog.model.capabilities import describe
 from catalog.model.configuration import ABSENT, Absent, Configuration, reconfigured
-from catalog.model.errors import (
-    CapabilityError,
-    InvalidAttribute,
-    ModelError,
-    NotAvailable,
-    XRegistryError,
-)
 from catalog.model.includes import resolve_includes
 from catalog.model.interaction import Interaction, RegistryUpsert
 from catalog.model.masking import described, masked_url
@@ -71,9 +65,11 @@ async def _read_reconfiguration(
         InvalidAttribute, and subclasses of ModelError and CapabilityError.
     """
     if not (modelsource is ABSENT or modelsource is None or isinstance(modelsource, dict)):
-        raise InvalidAttribute("/", name="modelsource", error_detail="it needs to be an object")
+        raise errors.InvalidAttribute(
+            "/", name="modelsource", error_detail="it needs to be an object"
+        )
     if not (capabilities is ABSENT or capabilities is None or isinstance(capabilities, dict)):
-        raise CapabilityError("/capabilities", error_detail="they need to be an object")
+        raise errors.CapabilityError("/capabilities", error_detail="they need to be an object")
     context, resolved = request[CONTEXT], None
     if isinstance(modelsource, dict):
         await aside(0, check_model_size, modelsource)
@@ -114,10 +110,10 @@ async def reconfiguration_in(
     given = {name: body[name] for name in CONFIGURABLE if name in body}
     for name in given:
         if name not in configuration.capabilities.available:
-            raise NotAvailable(name)
+            raise errors.NotAvailable(name)
         if not configuration.capabilities.is_mutable(name):
             fault = "this registry does not let clients change it"
-            raise InvalidAttribute("/", name=name, error_detail=fault)
+            raise errors.InvalidAttribute("/", name=name, error_detail=fault)
     if not given:
         return None
     patch = request.method == hdrs.METH_PATCH
@@ -163,7 +159,7 @@ async def _resolve(
             async with asyncio.timeout(_INCLUDES_SECONDS):
                 return await resolve_includes(source, fetch, base=base, run=in_thread)
         except TimeoutError as error:
-            raise ModelError("/model", error_detail="its includes took too long") from error
+            raise errors.ModelError("/model", error_detail="its includes took too long") from error
 
 
 async def _fetch(session: aiohttp.ClientSession, settings: Settings, url: str) -> Any:
@@ -175,15 +171,15 @@ async def _fetch(session: aiohttp.ClientSession, settings: Settings, url: str) -
             response.raise_for_status()
             body = await read_limited(response, _LARGEST_INCLUDE_BYTES)
         return parse_json(body, settings)
-    except (aiohttp.ClientError, OSError, ValueError, XRegistryError) as error:
+    except (aiohttp.ClientError, OSError, ValueError, errors.XRegistryError) as error:
         # Clients see one error for every cause: details would reveal the hosts, ports and paths of
         # the network of the node.
         _log.info("an include could not be read", url=masked_url(url), cause=described(error))
         raise _unusable(url, "it could not be read") from error
 
 
-def _unusable(url: str, why: str) -> ModelError:
-    return ModelError("/model", error_detail=f'"{url}" cannot be included: {why}')
+def _unusable(url: str, why: str) -> errors.ModelError:
+    return errors.ModelError("/model", error_detail=f'"{url}" cannot be included: {why}')
 
 
 _EXPORTED = ("*", "capabilities", "modelsource")

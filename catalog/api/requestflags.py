@@ -11,19 +11,9 @@ from aiohttp import hdrs, web
 
 from catalog.api.requesttarget import RequestTarget
 from catalog.http.flags import Flags, number_above_zero
+from catalog.model import errors
 from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
-from catalog.model.errors import (
-    BadDefaultVersionId,
-    BadFlag,
-    BadIgnore,
-    BadInline,
-    BadRequest,
-    BadSort,
-    InlineNoninlineable,
-    NotAvailable,
-    SortNonCollection,
-)
 from catalog.model.filter import Filters, Sort, parse_filters, parse_sort
 from catalog.model.interaction import NEWEST, THE_NEW_ONE
 from catalog.model.record import record
@@ -60,7 +50,7 @@ def parse_inline(flags: Flags, model: Model, target: RequestTarget) -> Inline:
     if not paths:
         return {}
     if len(paths) > _MOST_PATHS:
-        raise BadInline(flags.path, value="…", error_detail=f"more than {_MOST_PATHS} paths")
+        raise errors.BadInline(flags.path, value="…", error_detail=f"more than {_MOST_PATHS} paths")
     inlineable = _inlineable(model, target)
     tree: dict[str, Any] = {}
     for path in paths:
@@ -70,7 +60,7 @@ def parse_inline(flags: Flags, model: Model, target: RequestTarget) -> Inline:
             branch = branch.setdefault(name, {})
     for name in _CONFIGURATION:
         if name in tree and name not in flags.capabilities.available:
-            raise NotAvailable(name)
+            raise errors.NotAvailable(name)
     return tree
 
 
@@ -84,9 +74,9 @@ def _check_path(
         if name not in inlineable:
             is_attribute = name in attributes and name != "*"
             if position == 0 and is_attribute and not name.endswith("base64"):
-                raise InlineNoninlineable(subject, name=name)
+                raise errors.InlineNoninlineable(subject, name=name)
             error_detail = f'"{name}" is not something that can be inlined there'
-            raise BadInline(subject, value=path, error_detail=error_detail)
+            raise errors.BadInline(subject, value=path, error_detail=error_detail)
         inlineable = inlineable[name]
 
 
@@ -209,7 +199,7 @@ def _read(flags: Flags, target: RequestTarget, model: Model, default: Inline) ->
     inline = parse_inline(flags, model, target)
     collections = flags.is_set("collections")
     if collections and target.kind not in ("registry", "group"):
-        raise BadFlag(flags.path, flag="collections", detail=_ONLY_OWNERS)
+        raise errors.BadFlag(flags.path, flag="collections", detail=_ONLY_OWNERS)
     return ReadFlags(
         inline=INLINE_ALL if collections else inline or default,
         doc=flags.is_set("doc"),
@@ -242,9 +232,11 @@ def _read_sort(flags: Flags, model: Model, target: RequestTarget) -> Sort | None
     if not texts:
         return None
     if target.kind != "collection":
-        raise SortNonCollection(flags.path)
+        raise errors.SortNonCollection(flags.path)
     if len(texts) > 1:
-        raise BadSort(flags.path, value=", ".join(texts), error_detail="it can be given only once")
+        raise errors.BadSort(
+            flags.path, value=", ".join(texts), error_detail="it can be given only once"
+        )
     return parse_sort(texts[0], model, subject=flags.path, **_aim(target))
 
 
@@ -254,9 +246,9 @@ def _read_limit(request: web.Request, flags: Flags) -> int | None:
     if not texts:
         return None
     if len(texts) > 1:
-        raise BadRequest(flags.path, error_detail='"limit" can be given only once')
+        raise errors.BadRequest(flags.path, error_detail='"limit" can be given only once')
     if not flags.capabilities.pagination:
-        raise BadFlag(flags.path, flag="limit", detail="This registry does not support it.")
+        raise errors.BadFlag(flags.path, flag="limit", detail="This registry does not support it.")
     return number_above_zero(flags.path, texts[0])
 
 
@@ -306,7 +298,7 @@ def _read_epoch(request: web.Request, target: RequestTarget, given: Sequence[str
         fault = "The epoch needs to be an unsigned integer."
     else:
         return int(given[0])
-    raise BadFlag(request.path, flag="epoch", detail=fault)
+    raise errors.BadFlag(request.path, flag="epoch", detail=fault)
 
 
 def _read_ignore(
@@ -321,7 +313,7 @@ def _read_ignore(
             ignored.add(value.lower())
         else:
             fault = f"these can be ignored: {', '.join(sorted(known))}"
-            raise BadIgnore(request.path, value=value, error_detail=fault)
+            raise errors.BadIgnore(request.path, value=value, error_detail=fault)
     return frozenset(ignored)
 
 
@@ -330,7 +322,7 @@ def _read_default(request: web.Request, target: RequestTarget, given: Sequence[s
     if not given:
         return None
     if not target.xid.rid:
-        raise BadFlag(request.path, flag=_DEFAULT)
+        raise errors.BadFlag(request.path, flag=_DEFAULT)
     if len(given) > 1:
         fault = "there can be one default version only"
     elif not (given[0] in (NEWEST, THE_NEW_ONE) or is_valid_id(given[0])):
@@ -339,4 +331,4 @@ def _read_default(request: web.Request, target: RequestTarget, given: Sequence[s
         fault = "no version is left"
     else:
         return given[0]
-    raise BadDefaultVersionId(request.path, value=given[0], error_detail=fault)
+    raise errors.BadDefaultVersionId(request.path, value=given[0], error_detail=fault)

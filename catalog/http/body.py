@@ -14,13 +14,7 @@ from catalog.documents import serialization
 from catalog.http.requestchecks import check_json_texts
 from catalog.load.limiter import Bytes, Things
 from catalog.load.longwork import aside, note_request_bytes
-from catalog.model.concorderrors import (
-    LimitExceeded,
-    RequestTimeout,
-    RequestTooLarge,
-    UnsupportedContentCoding,
-    UnsupportedMediaType,
-)
+from catalog.model import concorderrors
 from catalog.model.errors import MissingBody, ParsingData
 from catalog.settings import Settings
 from catalog.settings.limits import Limits
@@ -172,7 +166,7 @@ def _content_coding(request: web.Request) -> str:
         return ""
     coding = named.removeprefix("x-")
     if coding not in CODINGS:
-        raise UnsupportedContentCoding(request.path, coding=named)
+        raise concorderrors.UnsupportedContentCoding(request.path, coding=named)
     return coding
 
 
@@ -184,7 +178,7 @@ async def _receive(request: web.Request, held: HeldBody, most: int) -> bytes:
     """
     settings = request[CONTEXT].settings
     if (request.content_length or 0) > most:
-        raise RequestTooLarge(request.path, limit=str(most))
+        raise concorderrors.RequestTooLarge(request.path, limit=str(most))
     received = bytearray()
     try:
         if request.content.is_eof():
@@ -196,7 +190,9 @@ async def _receive(request: web.Request, held: HeldBody, most: int) -> bytes:
             async for piece in request.content.iter_any():
                 _add(received, piece, request, held, most)
     except TimeoutError as error:
-        raise RequestTimeout(request.path, seconds=f"{settings.body_timeout_seconds:g}") from error
+        raise concorderrors.RequestTimeout(
+            request.path, seconds=f"{settings.body_timeout_seconds:g}"
+        ) from error
     except (web.RequestPayloadError, ValueError) as error:
         raise _mismatch(request) from error
     return bytes(received)
@@ -229,7 +225,7 @@ def _add(
     besides: int = 0,
 ) -> None:
     if len(body) + len(piece) > most:
-        raise RequestTooLarge(request.path, limit=str(most))
+        raise concorderrors.RequestTooLarge(request.path, limit=str(most))
     held.grow(len(body) + len(piece) + besides)
     body += piece
 
@@ -265,7 +261,9 @@ async def _read_json(request: web.Request, most_values: int | None = None) -> tu
         raise MissingBody(request.path)
     media_type = request.content_type.lower()
     if not (media_type == _UNTYPED or media_type.endswith(("/json", "+json"))):
-        raise UnsupportedMediaType(request.path, contenttype=media_type, detail=SEND_JSON)
+        raise concorderrors.UnsupportedMediaType(
+            request.path, contenttype=media_type, detail=SEND_JSON
+        )
     if most_values is not None:
         check_number_of_values(body, most_values, "fixed")
     return await aside(0, parse_json, body, request[CONTEXT].settings), body
@@ -328,4 +326,4 @@ def check_number_of_values(body: bytes, most: int, setting: str = "CONCORD_MAX_B
         LimitExceeded: the body has more than `most` values.
     """
     if len(body) > most and body.count(b",") + body.count(b"{") + body.count(b"[") > most:
-        raise LimitExceeded(limit=str(most), things="JSON values", setting=setting)
+        raise concorderrors.LimitExceeded(limit=str(most), things="JSON values", setting=setting)

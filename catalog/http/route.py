@@ -15,14 +15,7 @@ from catalog.http.body import read_body, read_json
 from catalog.http.problems import problem_of
 from catalog.http.responses import JSON_TYPE
 from catalog.http.stream import Deadline
-from catalog.model.errors import (
-    BadRequest,
-    InvalidAttribute,
-    RequiredAttributeMissing,
-    UnknownAttribute,
-    XRegistryError,
-    with_violations,
-)
+from catalog.model import errors
 from catalog.model.roles import Permission
 from catalog.operations.operation import Operation
 from catalog.settings import Settings
@@ -132,19 +125,21 @@ def checked(model: type[Model], data: Any, subject: str, *within: str) -> Model:
         # The error of pydantic repeats values, which may be secrets.
         details = error.errors(include_input=False, include_url=False, include_context=False)
         faults = [_violation(subject, detail, within) for detail in details]
-        raise with_violations(faults) from None
+        raise errors.with_violations(faults) from None
 
 
-def _violation(subject: str, detail: ErrorDetails, within: tuple[str, ...]) -> XRegistryError:
+def _violation(
+    subject: str, detail: ErrorDetails, within: tuple[str, ...]
+) -> errors.XRegistryError:
     name = ".".join(str(step) for step in (*within, *detail["loc"]))[:_LONGEST_NAME] or "body"
     match detail["type"]:
         case "missing":
-            return RequiredAttributeMissing(subject, list=name)
+            return errors.RequiredAttributeMissing(subject, list=name)
         case "extra_forbidden":
-            return UnknownAttribute(subject, name=name)
+            return errors.UnknownAttribute(subject, name=name)
         case _:
             fault = detail["msg"].removeprefix("Value error, ").rstrip(".")
-            return InvalidAttribute(subject, name=name, error_detail=fault)
+            return errors.InvalidAttribute(subject, name=name, error_detail=fault)
 
 
 def read_query(request: web.Request, model: type[Model]) -> Model:
@@ -166,4 +161,4 @@ def read_query(request: web.Request, model: type[Model]) -> Model:
         detail = error.errors(include_input=False, include_url=False, include_context=False)[0]
         name = str(detail["loc"][0])[:_LONGEST_NAME] if detail["loc"] else ""
         fault = detail["msg"].removeprefix("Value error, ").rstrip(".")
-        raise BadRequest(request.path, error_detail=f'"{name}": {fault}') from None
+        raise errors.BadRequest(request.path, error_detail=f'"{name}": {fault}') from None

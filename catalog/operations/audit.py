@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from catalog.model.caller import AuthorKind
 from catalog.model.roles import Permission
+from catalog.operations.changes import ChangeAuthor
 from catalog.operations.operation import AnswerBody, Operation, StrictQuery, Time
 
 Outcome = Literal["done", "refused"]
@@ -41,14 +41,6 @@ class AuditQuery(StrictQuery):
     )
 
 
-class AuditIdentity(AnswerBody):
-    """The author of a change, or the caller that was refused."""
-
-    kind: AuthorKind
-    name: str | None = None
-    issuer: str | None = None
-
-
 class AuditTarget(AnswerBody):
     """An entity or object that a request made or changed."""
 
@@ -62,7 +54,7 @@ class AuditEntry(AnswerBody):
     sequence: str = Field(description="The place of the entry, in the order of texts.")
     time: Time
     outcome: Outcome
-    identity: AuditIdentity
+    identity: ChangeAuthor = Field(description="The author, or the caller that was refused.")
     address: str | None = None
     agent: str | None = None
     method: str | None = None

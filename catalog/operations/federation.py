@@ -36,16 +36,8 @@ class SharedLink(AnswerBody):
         """The link that a catalog has shown; `None` before its first contact, and for a topic."""
         if link.authority is None:
             return None
-        return cls(
-            authority=link.authority,
-            direction=link.direction,
-            mode=link.mode,
-            state=link.state,
-            lag=None if link.lag is None else max(0.0, link.lag),
-            conflicts=link.conflicts,
-            failures=link.failures,
-            id=link.id,
-        )
+        lag = None if link.lag is None else max(0.0, link.lag)
+        return cls.model_validate(link.model_copy(update={"lag": lag}))
 
 
 class FederatedCatalog(AnswerBody):

@@ -47,17 +47,10 @@ from catalog.http.requestchecks import (
 from catalog.http.responses import MORE_HEADERS, POSITION, leave_untyped
 from catalog.http.route import Route
 from catalog.load.longwork import begin_work
+from catalog.model import errors
 from catalog.model.caller import EVERYTHING, Author, Caller
 from catalog.model.capabilities import Capabilities
 from catalog.model.concorderrors import TooManyAttempts, Unauthenticated
-from catalog.model.errors import (
-    ActionNotSupported,
-    MalformedId,
-    NotAvailable,
-    ServerBusy,
-    UnsupportedSpecVersion,
-    XRegistryError,
-)
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext, current_trace
 from catalog.operations.operation import Anyone, Need, Operation
 from catalog.store.connections import StatementsOutdated
@@ -182,10 +175,10 @@ class Door:
                 # A repetition after a commit could write twice.
                 if request[CONTEXT].database.has_committed:
                     raise
-        raise ServerBusy(request.path, detail="The configuration is changing all the time.")
+        raise errors.ServerBusy(request.path, detail="The configuration is changing all the time.")
 
     async def _refused(self, request: web.Request, route: Route, error: Exception) -> web.Response:
-        if isinstance(error, XRegistryError):
+        if isinstance(error, errors.XRegistryError):
             note_refusal(request, error)
             if CONTEXT in request:
                 await point_to_authority(request[CONTEXT], error)
@@ -314,9 +307,9 @@ def check_capabilities(
     if name is None or request.method == hdrs.METH_OPTIONS:
         return
     if name not in able.available:
-        raise NotAvailable(name)
+        raise errors.NotAvailable(name)
     if request.method in (hdrs.METH_PUT, hdrs.METH_PATCH) and not able.is_mutable(name):
-        raise ActionNotSupported(request.path, action=request.method, allow=READING)
+        raise errors.ActionNotSupported(request.path, action=request.method, allow=READING)
 
 
 def _check_segments(path: str) -> None:
@@ -327,7 +320,7 @@ def _check_segments(path: str) -> None:
         id = unquote(segment)
         if not id or "/" in id:
             fault = "it holds a slash" if id else "a segment of the path is empty"
-            raise MalformedId(unquote(path), id=id, error_detail=fault)
+            raise errors.MalformedId(unquote(path), id=id, error_detail=fault)
 
 
 def _check_specversion(request: web.Request, capabilities: Capabilities) -> None:
@@ -338,7 +331,7 @@ def _check_specversion(request: web.Request, capabilities: Capabilities) -> None
     known = capabilities.specversions
     version = _comparable(given)
     if version is None or version not in map(_comparable, known):
-        raise UnsupportedSpecVersion(request.path, specversion=given, list=",".join(known))
+        raise errors.UnsupportedSpecVersion(request.path, specversion=given, list=",".join(known))
 
 
 def _comparable(version: str) -> tuple[int, int, str] | None:
