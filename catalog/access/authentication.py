@@ -19,12 +19,11 @@ from catalog.access.certificates import caller_of
 from catalog.access.identity import Identity, unauthenticated
 from catalog.access.owntokens import caller_with, is_own
 from catalog.access.providers import Begin, JwtVerifier, TokenInvalid
-from catalog.access.rules import known_rules
+from catalog.access.rules import SettingRoles, known_rules
 from catalog.http.clientconnections import client_address, source_of
 from catalog.load.limiter import Rate
 from catalog.model.caller import node_caller
 from catalog.model.concorderrors import TooManyAttempts, Unauthenticated
-from catalog.model.roles import Grant, RoleRule
 from catalog.settings import Settings
 from catalog.store.database import Database, SharedDatabase
 
@@ -113,10 +112,9 @@ class Authentication:
         self.wrong = Rate(1 / _FORGIVEN_SECONDS, _MOST_WRONG, longest_delay=_LONGEST_PAUSE)
         self._database = Database(database, node_caller())
         self._knows_certificates = settings.tls_client_ca is not None
-        self._certificate_rules = tuple(map(RoleRule.parse, settings.certificate_roles))
-        self.jwts = JwtVerifier(settings, begin)
-        role = settings.anonymous_role
-        self._anonymous = Identity("anonymous", grants=(Grant(role),) if role else ())
+        self._roles = SettingRoles(settings)
+        self.jwts = JwtVerifier(settings, self._roles, begin)
+        self._anonymous = Identity("anonymous", grants=self._roles.of("anonymous", {}))
 
     async def identify(self, request: web.Request) -> Identity:
         """The caller of a request.
@@ -166,7 +164,7 @@ class Authentication:
     def _without_token(self, request: web.Request) -> Identity:
         if self._knows_certificates and request.transport is not None:
             certificate = request.transport.get_extra_info("peercert")
-            if certificate and (caller := caller_of(certificate, self._certificate_rules)):
+            if certificate and (caller := caller_of(certificate, self._roles.rules["certificate"])):
                 return caller
         return self._anonymous
 

@@ -8,8 +8,8 @@ from aiohttp import web
 
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import EVERYBODY, Identity, identity_of
-from catalog.access.rules import KnownRules
-from catalog.model.roles import Creator, Grant, RoleRule, grants_from
+from catalog.access.rules import KnownRules, SettingRoles
+from catalog.model.roles import Creator, Grant
 from catalog.settings import Settings
 
 
@@ -37,19 +37,26 @@ class CreatorRights:
     def __init__(self, settings: Settings, rules: KnownRules) -> None:
         self._settings = settings
         self._rules = rules
-        self._claimed = tuple(map(RoleRule.parse, settings.oidc_roles))
-        self._certified = tuple(map(RoleRule.parse, settings.certificate_roles))
+        self._roles = SettingRoles(settings)
 
     def in_all(self, creator: Creator | None) -> Identity:
         """The rights of a creator in the whole catalog; constant as long as the node runs.
 
         A subscription without a creator was made while the node was open, by everybody.
         """
-        if creator is None or self._settings.is_open:
+        settings = self._settings
+        if creator is None or settings.is_open:
             return EVERYBODY
-        known, grants = self._known(creator)
-        claims = creator.claims if known else {}
-        return Identity(creator.kind, creator.name, creator.issuer, grants, claims)
+        match creator.kind:
+            case "token":
+                grants = tuple(map(Grant, creator.roles))
+            case "jwt" if creator.issuer not in settings.oidc_issuers:
+                return Identity("jwt", creator.name, creator.issuer)
+            case "certificate" if settings.tls_client_ca is None:
+                return Identity("certificate", creator.name, creator.issuer)
+            case kind:
+                grants = self._roles.of(kind, creator.claims)
+        return Identity(creator.kind, creator.name, creator.issuer, grants, creator.claims)
 
     async def now(self, creator: Creator | None) -> Identity:
         """The rights of a creator, with the current roles of the creator in groups."""
@@ -57,18 +64,3 @@ class CreatorRights:
         if identity is EVERYBODY:
             return identity
         return replace(identity, rules=await self._rules.of(identity.kind, identity.claims))
-
-    def _known(self, creator: Creator) -> tuple[bool, tuple[Grant, ...]]:
-        """Whether the node still knows callers of this kind, and the grants of the creator."""
-        settings = self._settings
-        match creator.kind:
-            case "anonymous":
-                role = settings.anonymous_role
-                return True, (Grant(role),) if role else ()
-            case "token":
-                return True, tuple(map(Grant, creator.roles))
-            case "jwt" if creator.issuer in settings.oidc_issuers:
-                return True, grants_from(self._claimed, creator.claims)
-            case "certificate" if settings.tls_client_ca is not None:
-                return True, grants_from(self._certified, creator.claims)
-        return False, ()

@@ -20,13 +20,13 @@ from joserfc.jws import JWSRegistry
 from joserfc.jwt import JWTClaimsRegistry
 
 from catalog.access.identity import Identity
+from catalog.access.rules import SettingRoles
 from catalog.client.connection import read_limited
 from catalog.client.errors import ResponseTooLarge
 from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_endpoint_refused
 from catalog.model.concorderrors import IssuerAway
 from catalog.model.masking import described
-from catalog.model.roles import RoleRule, grants_from
 from catalog.settings import Settings
 
 _DISCOVERY = "/.well-known/openid-configuration"
@@ -242,11 +242,11 @@ class VerifiedToken:
 class JwtVerifier:
     """Verifies tokens by the keys of the issuers in the settings."""
 
-    def __init__(self, settings: Settings, begin: Begin) -> None:
+    def __init__(self, settings: Settings, roles: SettingRoles, begin: Begin) -> None:
         self._issuers = {
             issuer: IssuerKeys(issuer, settings, begin) for issuer in settings.oidc_issuers
         }
-        self._rules = tuple(map(RoleRule.parse, settings.oidc_roles))
+        self._roles = roles
         self._algorithms = settings.token_algorithms
         # RFC 7515, 4: unknown members are ignored, except for members in `crit`.
         self._registry = JWSRegistry(algorithms=self._algorithms, strict_check_header=False)
@@ -352,7 +352,7 @@ class JwtVerifier:
         subject = str(claims["sub"])
         if not 0 < len(subject) <= _LONGEST_NAME:
             raise TokenInvalid("the subject of the token is too long")
-        grants = grants_from(self._rules, claims)
+        grants = self._roles.of("jwt", claims)
         identity = Identity("jwt", subject, str(claims["iss"]), grants, claims)
         return VerifiedToken(identity, float(min(claims["exp"], time.time() + _A_DAY)))
 

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import Identity, identity_of, refusal_at, unauthenticated
-from catalog.access.rules import check_grantable, grant, who_of
+from catalog.access.rules import SettingRoles, check_grantable, grant, who_of
 from catalog.context import CONTEXT
 from catalog.http.flags import next_page, page_limit
 from catalog.http.route import Route, model_response
@@ -34,7 +34,6 @@ from catalog.model.roles import (
     WHOLE_CATALOG,
     Permission,
     Role,
-    RoleRule,
     Who,
     parse_path,
     values_of,
@@ -372,13 +371,12 @@ def _by_tokens(tokens: Sequence[AccessToken]) -> Iterator[RoleHolder]:
 
 
 def _by_settings(settings: Settings) -> Iterator[RoleHolder]:
-    for text in (*settings.oidc_roles, *settings.certificate_roles):
-        rule = RoleRule.parse(text)
+    roles = SettingRoles(settings)
+    for rule in (each for rules in roles.rules.values() for each in rules):
         who = "&".join(f"{name}={value}" for name, value in rule.conditions)
         yield RoleHolder(role=rule.role, who=who, by="setting", path=WHOLE_CATALOG)
-    if settings.anonymous_role is not None:
-        role = settings.anonymous_role
-        yield RoleHolder(role=role, who=ANONYMOUS, by="setting", path=WHOLE_CATALOG)
+    if roles.anonymous is not None:
+        yield RoleHolder(role=roles.anonymous, who=ANONYMOUS, by="setting", path=WHOLE_CATALOG)
 
 
 def _may_grant(identity: Identity, rules: Sequence[HoldingRule]) -> bool:

@@ -21,14 +21,18 @@ from catalog.model.roles import (
     ISSUER,
     PATH_PERMISSIONS,
     TOKEN,
+    Grant,
     IdentityKind,
     Permission,
     Role,
+    RoleRule,
     RuleGrant,
     Who,
+    grants_from,
     values_of,
 )
 from catalog.operations.access import NewRule
+from catalog.settings import Settings
 from catalog.store import accessrules as store
 from catalog.store.accessrules import (
     MOST_RULES,
@@ -109,6 +113,23 @@ class KnownRules:
                     self._revision = revision
             # Counted from before the read: a change that commits during the read is found in time.
             self._until = begun + _SECONDS
+
+
+class SettingRoles:
+    """The roles in the whole catalog that the settings give to callers of each kind."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.anonymous = settings.anonymous_role
+        self.rules: Mapping[IdentityKind, tuple[RoleRule, ...]] = {
+            "jwt": tuple(map(RoleRule.parse, settings.oidc_roles)),
+            "certificate": tuple(map(RoleRule.parse, settings.certificate_roles)),
+        }
+
+    def of(self, kind: IdentityKind, claims: Mapping[str, Any]) -> tuple[Grant, ...]:
+        """The grants of a caller; none for the tokens of the node, which have grants themselves."""
+        if kind == "anonymous":
+            return (Grant(self.anonymous),) if self.anonymous else ()
+        return grants_from(self.rules.get(kind, ()), claims)
 
 
 def known_rules(database: SharedDatabase) -> KnownRules:
