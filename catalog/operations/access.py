@@ -110,9 +110,7 @@ class Whoami(AnswerBody):
     name: str | None = None
     issuer: str | None = None
     grants: list[PathGrant]
-    more: Literal[True] | None = Field(
-        None, description="The caller has more grants than the answer lists."
-    )
+    more: Literal[True] | None = Field(None, description="There are more grants than are listed.")
     open: bool = Field(description="Everybody may do everything.")
 
 
@@ -138,7 +136,7 @@ class Token(AnswerBody):
         description="There are more grants than the answer has; a list of tokens does not tell.",
     )
     token: str | None = Field(
-        None, description="The text of the token, in the answer that made it only."
+        None, description="The token itself, in the answer to its creation only."
     )
 
 

@@ -116,9 +116,7 @@ class GroupHolders(AnswerBody):
     numbers: dict[Role, int] = Field(
         description="How many rules, tokens and settings give each role, over 1,000 left out."
     )
-    holders: list[RoleHolder] | None = Field(
-        None, description="For those who may grant roles in the group."
-    )
+    holders: list[RoleHolder] | None = Field(None, description="For callers who may grant roles.")
 
 
 _REQUESTS = "/access/requests"

@@ -25,14 +25,10 @@ class AuditQuery(StrictQuery):
         description="Only entries of callers with this name, of this kind, or both as `KIND:NAME`.",
     )
     path: _Text | None = Field(
-        None, description="Only entries of requests to this path, or about it, and below it."
+        None, description="Only requests to, or about, this path or one below."
     )
-    interaction: _Text | None = Field(
-        None, description="Only the entry of the interaction with this id."
-    )
-    outcome: Outcome | None = Field(
-        None, description="Only entries of requests that were done, or that were refused."
-    )
+    interaction: _Text | None = Field(None, description="Only the entry of this interaction.")
+    outcome: Outcome | None = Field(None, description="Only requests that were done, or refused.")
     after: _Text | None = Field(
         None, description="Only entries after the one with this `sequence`, the oldest first."
     )
@@ -59,18 +55,14 @@ class AuditEntry(AnswerBody):
     agent: str | None = None
     method: str | None = None
     path: str | None = None
-    interaction: str | None = Field(
-        None, description="The id that the events of the interaction carry, too."
-    )
+    interaction: str | None = Field(None, description="The id, which its events have, too.")
     changed: int | None = Field(None, ge=0, description="The number of changed entities.")
     targets: list[AuditTarget] | None = Field(
         None, description="Up to 20 targets: of more, the first at the path that was asked for."
     )
     status: int | None = Field(None, description="The status of the refusal.")
     reason: str | None = Field(None, description="The name of the problem.")
-    attempts: int | None = Field(
-        None, ge=0, description="The number of refusals that the entry stands for."
-    )
+    attempts: int | None = Field(None, ge=0, description="The refusals that the entry stands for.")
 
 
 class AuditEntries(AnswerBody):

@@ -31,9 +31,7 @@ def essence_of(names: Iterable[str]) -> list[str]:
 class CatalogChangesQuery(StrictQuery):
     """The conditions on changes, and the page of the list."""
 
-    path: _Text | None = Field(
-        None, description="Only changes of this entity or collection, and below it."
-    )
+    path: _Text | None = Field(None, description="Only changes at this path and below it.")
     since: Time | None = Field(None, description="Only changes from this time on.")
     until: Time | None = Field(None, description="Only changes before this time.")
     who: _Text | None = Field(
@@ -42,15 +40,9 @@ class CatalogChangesQuery(StrictQuery):
         "as far as the caller may know them.",
     )
     authority: _Text | None = Field(None, description="Only changes of entities of this authority.")
-    interaction: _Text | None = Field(
-        None, description="Only the changes of the interaction with this id."
-    )
-    parents: Flag = Field(
-        False, description="Also entities of which nothing but their children changed."
-    )
-    before: _Text | None = Field(
-        None, description="Only changes before the one with this `sequence`."
-    )
+    interaction: _Text | None = Field(None, description="Only changes of this interaction.")
+    parents: Flag = Field(False, description="Also entities of which only children changed.")
+    before: _Text | None = Field(None, description="Only changes before this `sequence`.")
     limit: int | None = Field(None, ge=1)
 
 
@@ -106,9 +98,7 @@ class ChangeAnswer(AnswerBody):
     """A change, with what was different before and after it."""
 
     change: ChangeEntry
-    difference: DiffAnswer | None = Field(
-        None, description="Missing if a content is no longer kept, or was purged."
-    )
+    difference: DiffAnswer | None = Field(None, description="Missing if a content is not kept.")
 
 
 LIST_CHANGES = Operation(
@@ -146,9 +136,7 @@ class RevisionQuery(StrictQuery):
 class RevisionsQuery(RevisionQuery):
     """The entity, and the page of the list."""
 
-    before: str | None = Field(
-        None, max_length=100, description="Only revisions before the one with this `sequence`."
-    )
+    before: str | None = Field(None, max_length=100, description="Only before this `sequence`.")
     limit: int | None = Field(None, ge=1)
 
 
@@ -172,9 +160,7 @@ class RevisionAnswer(AnswerBody):
 
     of: str
     epoch: int
-    change: ChangeEntry | None = Field(
-        None, description="What made it; missing if it is from before the log."
-    )
+    change: ChangeEntry | None = Field(None, description="What made it, if the log has that.")
     createdat: Time
     modifiedat: Time
     attributes: dict[str, Any]

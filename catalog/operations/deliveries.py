@@ -105,7 +105,7 @@ class CauseQuery(Query):
     """The cause of dead letters."""
 
     cause: str | None = Field(
-        None, max_length=LONGEST_CAUSE, description="Only those with this `reason`."
+        None, max_length=LONGEST_CAUSE, description="Only with this `reason`."
     )
 
 
@@ -142,7 +142,7 @@ class Redelivery(Body):
     )
     since: Time | None = None
     cause: str | None = Field(
-        None, max_length=LONGEST_CAUSE, description="Only those with this `reason`."
+        None, max_length=LONGEST_CAUSE, description="Only with this `reason`."
     )
 
     @model_validator(mode="after")

@@ -22,12 +22,8 @@ class DiffQuery(StrictQuery):
         description="The id of the newer version, or its xid if it is one of another resource. "
         "Missing, it is the entity `of` itself: then an epoch is needed.",
     )
-    ofepoch: int | None = Field(
-        None, ge=0, description="The epoch of a former content of the older version."
-    )
-    toepoch: int | None = Field(
-        None, ge=0, description="The epoch of a former content of the newer version."
-    )
+    ofepoch: int | None = Field(None, ge=0, description="The epoch of an older version's content.")
+    toepoch: int | None = Field(None, ge=0, description="The epoch of a newer version's content.")
 
 
 class DiffValue(AnswerBody):
@@ -41,9 +37,7 @@ class DiffValue(AnswerBody):
 class DiffLine(AnswerBody):
     """A line of the documents."""
 
-    sign: Literal["=", "-", "+"] = Field(
-        description="Equal, only in the older document, or only in the newer one."
-    )
+    sign: Literal["=", "-", "+"] = Field(description="In both, the older, or the newer document.")
     number: int = Field(description="In the older document for `-`, else in the newer one.")
     text: str
 
@@ -78,9 +72,7 @@ class DiffAnswer(AnswerBody):
     lines: list[DiffLine] | None = Field(
         None, description="The lines of the documents that differ, with equal ones around."
     )
-    fields: list[DiffField] | None = Field(
-        None, description="The fields that differ, if the documents are schemas."
-    )
+    fields: list[DiffField] | None = Field(None, description="Fields of schemas that differ.")
     backward: Compatibility | None = Field(
         None, description="Whether readers with the newer schema can read older data."
     )

@@ -25,7 +25,7 @@ class SharedLink(AnswerBody):
     mode: Mode
     state: State
     lag: float | None = Field(
-        None, ge=0, description="The greatest age in seconds of a change that is missing."
+        None, ge=0, description="The greatest age of a missing change in seconds."
     )
     conflicts: Count = 0
     failures: Count = Field(0, description="In a row.")
@@ -46,9 +46,7 @@ class FederatedCatalog(AnswerBody):
     authority: str
     isown: bool = Field(False, description="Whether it is this node.")
     card: ToldCard = None
-    links: list[SharedLink] | None = Field(
-        None, description="Missing if the catalog does not share its links."
-    )
+    links: list[SharedLink] | None = Field(None, description="Missing if it does not share links.")
     readat: Time | None = Field(None, description="When the links were told.")
     triedat: Time | None = Field(None, description="When the catalog was last asked.")
     error: str | None = Field(None, description="Why the catalog was not read then.")
@@ -78,21 +76,11 @@ class Freshness(AnswerBody):
     authority: str
     card: ToldCard = None
     state: Literal["own", "current", "behind", "unknown"]
-    lag: float | None = Field(
-        None, description="The greatest age in seconds of a change that is missing here."
-    )
-    confirmedat: Time | None = Field(
-        None, description="When the source last had no further change."
-    )
-    through: str | None = Field(
-        None, description="The authority of the catalog that relays the copy."
-    )
-    conflict: str | None = Field(
-        None, description="The verdict, if a later copy could not be applied."
-    )
-    editurl: str | None = Field(
-        None, description="The page of the console of the owner where it can be edited."
-    )
+    lag: float | None = Field(None, description="The greatest age of a missing change in seconds.")
+    confirmedat: Time | None = Field(None, description="When the source last had no other change.")
+    through: str | None = Field(None, description="The authority that relays the copy.")
+    conflict: str | None = Field(None, description="Why a later copy could not be applied.")
+    editurl: str | None = Field(None, description="The page of the owner's console to edit it.")
 
 
 READ_FEDERATION = Operation(

@@ -133,11 +133,9 @@ class _CopyLine(AnswerBody):
     authority: Text
     origin: str = Field(pattern="^/", description="The path at the authority.")
     epoch: Count = Field(description="The authority's; a later copy has a higher one.")
-    digest: _Digest = Field(
-        description="SHA-256 of the canonical form (docs/internals.md, Digests)."
-    )
+    digest: _Digest = Field(description="SHA-256 of the canonical form (docs/internals.md).")
     signature: _Base64 | None = Field(
-        None, description="Of the digest, by ed25519 (docs/signing.md)."
+        None, description="By ed25519, of the digest (docs/signing.md)."
     )
     signedby: KeyId | None = Field(None, description="The id of the authority's key.")
     author: ChangeAuthor | None = Field(
@@ -153,9 +151,7 @@ class EntityLine(_CopyLine):
     createdat: Time
     modifiedat: Time
     attributes: dict[str, Any]
-    document: _Base64 | None = Field(
-        None, description="The bytes of the document of a version, if it has one."
-    )
+    document: _Base64 | None = Field(None, description="The document of a version, if any.")
 
 
 class TombstoneLine(_CopyLine):
@@ -200,9 +196,7 @@ class PushEndLine(AnswerBody):
 class CopyQuery(Query):
     """The copies that a catalog wants."""
 
-    authority: list[Storable] = Field(
-        [], max_length=MOST_NAMED, description="Whose entities; all by default."
-    )
+    authority: list[Storable] = Field([], max_length=MOST_NAMED, description="Of these only.")
     scope: list[ScopePath] = Field(
         [],
         max_length=MOST_NAMED,

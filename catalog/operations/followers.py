@@ -105,9 +105,7 @@ class Arrival(AnswerBody):
         None,
         description="The epoch that has arrived; missing if none has, or if that is not known.",
     )
-    since: Time | None = Field(
-        None, description="The time of the first change of the entity that is awaited."
-    )
+    since: Time | None = Field(None, description="The time of the first change that is awaited.")
     seenat: Time | None = Field(None, description="When the follower last reported.")
 
 

@@ -26,14 +26,10 @@ class LinkFigure(AnswerBody):
 
     at: Time = Field(description="The beginning of the minute or hour.")
     lag: float | None = Field(
-        None, description="The greatest lag in seconds; missing before the first contact."
+        None, description="The greatest lag in seconds, once there is contact."
     )
-    rate: float | None = Field(
-        None, description="Copies a second since the figure before; missing of the first."
-    )
-    errors: int | None = Field(
-        None, description="Errors since the figure before; missing of the first."
-    )
+    rate: float | None = Field(None, description="Copies a second since the previous figure.")
+    errors: int | None = Field(None, description="Errors since the previous figure.")
 
 
 class LinkFigures(AnswerBody):

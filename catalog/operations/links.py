@@ -298,9 +298,7 @@ class ConflictSide(AnswerBody):
     modifiedat: Time | None = None
     attributes: dict[str, Any] | None = None
     document: str | None = Field(None, description="The document of a version, as text.")
-    complete: bool = Field(
-        True, description="False if the document is no text, or larger than 64 KiB."
-    )
+    complete: bool = Field(True, description="False for no text, or more than 64 KiB.")
 
 
 class CopyConflict(TriedCopy):
@@ -314,7 +312,7 @@ class CopyConflict(TriedCopy):
         "link, at most 64 KiB each, and 4 MiB in an answer. Of a link that sends, the entity here.",
     )
     held: ConflictSide | None = Field(
-        None, description="What is here at its path now, at a link that brings."
+        None, description="What its path has here, at a link that brings."
     )
 
 

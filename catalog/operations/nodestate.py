@@ -40,9 +40,7 @@ class CheckResult(AnswerBody):
 class ExaminationQuery(Query):
     """The extent of an examination."""
 
-    outside: Flag = Field(
-        False, description="Connect to the public URL, the peers of links and the sinks, too."
-    )
+    outside: Flag = Field(False, description="Connect to the public URL, peers and sinks, too.")
 
 
 class Examination(AnswerBody):

@@ -96,9 +96,7 @@ class Handshake(AnswerBody):
     """The identity that a catalog claims, and the parts of replication that it supports."""
 
     instance: UUID = Field(description="Of the log: another one has other cursors.")
-    incarnation: UUID | None = Field(
-        None, description="The last start that the database has noted."
-    )
+    incarnation: UUID | None = Field(None, description="The last start noted in the database.")
     authority: Authority = Field(description="Whose the catalog's own entities are.")
     base: Annotated[str, AfterValidator(lambda url: url.rstrip("/"))] | None = Field(
         None, description="The URL of the catalog."
@@ -113,12 +111,8 @@ class Handshake(AnswerBody):
     allowances: Annotated[dict[str, str], AfterValidator(_usable_allowances)] = Field(
         {}, description="What operators have allowed authorities to lose, as digests of questions."
     )
-    pushbytes: int | None = Field(
-        None, gt=0, description="The largest body of copies that it takes."
-    )
-    entities: Count | None = Field(
-        None, description="The number of entities, if `count` asks for it."
-    )
+    pushbytes: int | None = Field(None, gt=0, description="The largest body that it takes.")
+    entities: Count | None = Field(None, description="How many, if `count` asks for it.")
 
 
 class HandshakeQuery(Query):
@@ -134,12 +128,8 @@ class ShownKey(AnswerBody):
     id: KeyId
     createdat: Time
     retiredat: Time | None = None
-    revokedat: Time | None = Field(
-        None, description="Nothing is valid any more that it has signed."
-    )
-    endorsement: str | None = Field(
-        None, description="The signature of the key before it, in base64url."
-    )
+    revokedat: Time | None = Field(None, description="Nothing that it has signed is valid.")
+    endorsement: str | None = Field(None, description="The former key's signature, in base64url.")
 
 
 class KeyHistoryAnswer(AnswerBody):
@@ -164,9 +154,7 @@ class KnownKeys(AnswerBody):
 class KeysQuery(Query):
     """The authorities whose keys are requested."""
 
-    authority: list[Authority] = Field(
-        [], max_length=MOST_NAMED, description="Of these authorities only."
-    )
+    authority: list[Authority] = Field([], max_length=MOST_NAMED, description="Of these only.")
 
 
 class ToldKeys(Body):

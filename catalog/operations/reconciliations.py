@@ -39,9 +39,7 @@ class NewReconciliation(Body):
         description="The numbers of live entities of the catalogs, by authority. Of a catalog that "
         "has far fewer than before, the number before, until an operator accepts it.",
     )
-    findings: dict[FindingName, Count] = Field(
-        {}, description="The numbers of differences at this catalog."
-    )
+    findings: dict[FindingName, Count] = Field({}, description="The differences at this catalog.")
     unverifiable: Count = Field(0, description="The origins whose authority was not compared.")
     repaired: Count | None = Field(
         None,
@@ -143,9 +141,7 @@ class FindingsQuery(PageQuery):
     after: str = Field("", pattern="^[0-9]{0,9}$")
     finding: FindingName | None = None
     catalog: Text | None = Field(None, description="Only at this catalog.")
-    path: ScopePath | None = Field(
-        None, description="Only entities at or below this path at their authority."
-    )
+    path: ScopePath | None = Field(None, description="Only at or below this path.")
 
 
 class StoredFindings(AnswerBody):
@@ -200,9 +196,7 @@ class FindingSides(AnswerBody):
     reference: FindingSide | None = None
     attributes: list[DifferingAttributeAnswer] = Field([])
     isequal: bool = Field(description="Whether both sides are known and agree now.")
-    isrepairable: bool = Field(
-        description="Whether `POST /replication/repair` of this node may settle it."
-    )
+    isrepairable: bool = Field(description="Whether a repair of this node may settle it.")
 
 
 _PATH = "/replication/reconciliations"

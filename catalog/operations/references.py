@@ -19,9 +19,7 @@ class ReferencesQuery(StrictQuery):
     direction: Literal["to", "from", "both"] = Field(
         "both", description="References to the entity, from the entity, or both."
     )
-    depth: int = Field(
-        1, ge=1, le=DEEPEST, description="1 for direct references, more to follow them."
-    )
+    depth: int = Field(1, ge=1, le=DEEPEST, description="1 for direct references only.")
 
 
 class FoundReference(AnswerBody):
@@ -29,18 +27,14 @@ class FoundReference(AnswerBody):
 
     direction: Literal["to", "from"]
     depth: int = Field(ge=1, description="1 for a direct reference.")
-    source: str = Field(
-        description="The xid of what refers. A resource stands for its default version."
-    )
+    source: str = Field(description="What refers; a resource by its default version.")
     target: str | None = Field(
         None,
         description="The xid of the target here: a group that contains the entity, too. Missing if "
         "the target is not here, or is not to be seen.",
     )
     text: str = Field(description="The reference as written.")
-    places: list[str] = Field(
-        description="JSON pointers to the attributes that refer; `document` for the document."
-    )
+    places: list[str] = Field(description="JSON pointers to attributes, or `document`.")
 
 
 class ReferencesAnswer(AnswerBody):

@@ -33,9 +33,7 @@ class SearchQuery(StrictQuery):
         description="Only schemas of this format, with or without its version, as `avro`; and "
         "messages that contain such a schema.",
     )
-    deprecated: Literal["true"] | None = Field(
-        None, description="Only entities that are deprecated."
-    )
+    deprecated: Literal["true"] | None = Field(None, description="Only deprecated entities.")
     limit: int = Field(20, ge=1, le=MOST_HITS, description="The most hits of the page.")
     after: int = Field(0, ge=0, le=2000, description="The number of hits before the page.")
 
@@ -69,9 +67,7 @@ class Hit(AnswerBody):
     epoch: int
     modifiedat: Time
     deprecated: bool = False
-    xref: str | None = Field(
-        None, description="The target of a cross reference, which is found by its id."
-    )
+    xref: str | None = Field(None, description="The target of a cross reference.")
     matches: list[SearchMatch]
 
 

@@ -24,9 +24,7 @@ class SigningSwitch(Body):
 class KeyRotation(Body):
     """The options to replace a key by a new key."""
 
-    revoke: StrictBool = Field(
-        False, description="Nothing is valid any more that the old key has signed."
-    )
+    revoke: StrictBool = Field(False, description="Nothing that the old key has signed is valid.")
 
 
 class Signing(AnswerBody):
@@ -97,9 +95,7 @@ class SignatureAudit(AnswerBody):
     counts: dict[str, dict[Finding, Count]] = Field(description="By authority and finding.")
     pinned: list[str] = Field(description="The authorities whose keys are trusted.")
     faults: list[SignatureFault] = Field(description="The first faults.")
-    after: str | None = Field(
-        None, description="Where the next part begins, unless this is the last one."
-    )
+    after: str | None = Field(None, description="Where the next part begins, if any.")
 
 
 _SIGNING, _TRUST = "/replication/signing", "/replication/trust"

@@ -181,7 +181,7 @@ class SubscriptionConfig(Body):
         description="It ends when its sink has accepted so many events.",
     )
     initialevents: bool = Field(
-        False, strict=True, description="What is there is delivered first, as created events."
+        False, strict=True, description="All entities come first, as created events."
     )
     interval: float | None = Field(
         None,
@@ -190,7 +190,7 @@ class SubscriptionConfig(Body):
         description="The sink gets at most one event in so many seconds, the latest.",
     )
     batch: BatchLimits | None = Field(
-        None, description="Else a sink gets as many events at a time as it takes."
+        None, description="Else a sink gets all events that it takes."
     )
     retry: RetryLimits | None = Field(
         None, description="Else an event that a sink refuses for now is tried for ever."
@@ -261,12 +261,8 @@ class SigningKeyAnswer(AnswerBody):
 
     id: str
     signature: SignatureScheme
-    publickey: str | None = Field(
-        None, description="What verifies the signatures of an ed25519 key."
-    )
-    secret: str | None = Field(
-        None, description="Of hmac-sha256, in the answer that made the key only."
-    )
+    publickey: str | None = Field(None, description="What verifies ed25519 signatures.")
+    secret: str | None = Field(None, description="Of hmac-sha256, in the first answer only.")
     createdat: Time
     endsat: Time | None = None
 
@@ -308,13 +304,11 @@ class DeliveryStatus(AnswerBody):
     reason: str | None = Field(None, description="Why it is in this state.")
     createdat: Time
     createdby: SubscriptionOwner | None = Field(
-        None, description="Its events are of what this caller may see."
+        None, description="Its events are what the caller may see."
     )
     failures: Count = Field(description="Failed attempts in a row.")
     failingsince: Time | None = None
-    error: str | None = Field(
-        None, description="Why the last attempt failed, while none has succeeded."
-    )
+    error: str | None = Field(None, description="Why the last attempt failed, if it did.")
     nextattemptat: Time | None = None
     delivered: Count = Field(description="Events that the sink accepted.")
     deliveredat: Time | None = None

@@ -45,9 +45,7 @@ class CandidateAnswer(AnswerBody):
         description="Whether the message has the type, source, subject and dataschema that the "
         "definition wants."
     )
-    valid: bool | None = Field(
-        None, description="Whether the whole message conforms; of the first eight only."
-    )
+    valid: bool | None = Field(None, description="Whether all conforms; of the first eight only.")
     violations: list[ViolationAnswer] = Field(description="Why it does not match.")
 
 
@@ -57,7 +55,7 @@ class MessageVerdict(AnswerBody):
     valid: bool
     definition: str = Field(description="The xid of the version that the message was held to.")
     schema_: str | None = Field(
-        None, alias="schema", description="The xid of the version of its schema."
+        None, alias="schema", description="The xid of its schema's version."
     )
     violations: list[ViolationAnswer]
     unchecked: list[UncheckedPart]
