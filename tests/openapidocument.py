@@ -11,7 +11,7 @@ from pathlib import Path
 from catalog import dialects
 from catalog.agents.mcproute import routes as agent_routes
 from catalog.api.app import all_routes
-from catalog.api.openapi.document import describe
+from catalog.api.openapi.description import describe
 from catalog.console import routes as console_routes
 from catalog.context import OFFERED_HERE
 from catalog.model.configuration import Configuration

@@ -9,8 +9,8 @@ from dataclasses import fields
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
+from catalog.access.administration import routes as access
 from catalog.access.authentication import AUTHENTICATION, Authentication
-from catalog.access.handlers import routes as access
 from catalog.access.ratelimits import RATE_LIMITS, RateLimits
 from catalog.access.requestedroles import routes as access_requests
 from catalog.api import configuration
@@ -19,7 +19,7 @@ from catalog.api.apply import get_apply, post_apply
 from catalog.api.changes import routes as changes
 from catalog.api.diff import routes as diff
 from catalog.api.entitywrite import handle_entity, redirect
-from catalog.api.openapi.document import get_openapi
+from catalog.api.openapi.description import get_openapi
 from catalog.api.requesttarget import answer_options, methods_of_route
 from catalog.api.search import routes as search
 from catalog.api.validate import post_message

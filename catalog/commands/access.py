@@ -235,7 +235,7 @@ def ask_or_work(
 
 
 async def _list(connection: Connection) -> list[GrantingRule]:
-    from catalog.access.handlers import rule_of
+    from catalog.access.administration import rule_of
     from catalog.store.accessrules import first_paths, list_rules
 
     shown: list[GrantingRule] = []
@@ -249,7 +249,7 @@ async def _list(connection: Connection) -> list[GrantingRule]:
 
 
 async def _show(connection: Connection, id: str) -> GrantingRule:
-    from catalog.access.handlers import rule_of
+    from catalog.access.administration import rule_of
     from catalog.store.accessrules import find_rule, read_paths
 
     rule = await find_rule(connection, id)
@@ -259,7 +259,7 @@ async def _show(connection: Connection, id: str) -> GrantingRule:
 
 
 async def _grant(connection: Connection, operator: Author, rule: NewRule) -> GrantingRule:
-    from catalog.access.handlers import rule_of
+    from catalog.access.administration import rule_of
     from catalog.access.rules import grant as keep
 
     made = await keep(connection, rule, by=BY_COMMAND, subject="/access/rules")

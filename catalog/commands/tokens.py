@@ -267,7 +267,7 @@ def _end(text: str) -> str:
 
 
 async def _create(connection: Connection, operator: Author, token: NewToken) -> Token:
-    from catalog.access.handlers import add_token
+    from catalog.access.administration import add_token
     from catalog.model.errors import XRegistryError
 
     try:
@@ -279,13 +279,13 @@ async def _create(connection: Connection, operator: Author, token: NewToken) -> 
 
 
 async def _list(connection: Connection) -> list[Token]:
-    from catalog.access.handlers import read_tokens
+    from catalog.access.administration import read_tokens
 
     return await read_tokens(connection)
 
 
 async def _show(connection: Connection, id: str) -> Token:
-    from catalog.access.handlers import read_token
+    from catalog.access.administration import read_token
 
     found = await read_token(connection, id)
     if found is None:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import orjson
 import pytest
 
-from catalog.api.openapi.document import model_components
+from catalog.api.openapi.description import model_components
 from catalog.http.route import Route
 from replication.routes import routes
 from replication.signing.signing import sign_once
