@@ -29,7 +29,7 @@ from catalog.operations.federation import (
     SharedLink,
 )
 from catalog.operations.links import LIST_LINKS, LinkAnswer
-from catalog.store import entities, linkauthorities, links
+from catalog.store import entities, links, linksources
 from catalog.store.links import Link
 from replication.deciding.provenance import admitted
 from replication.feed.cards import own_card, read_cards
@@ -101,7 +101,7 @@ async def _of_copy(context: Context, xid: str, entity: Entity) -> Freshness:
     async with context.shared.for_node().database.acquire() as connection:
         cards = await read_cards(connection, [entity.authority])
         origin = Origin(entity.authority, entity.origin)
-        bringing = _best(await linkauthorities.bringing(connection, entity.authority), origin)
+        bringing = _best(await linksources.bringing(connection, entity.authority), origin)
         conflict = None
         if bringing is not None:
             conflict = await linkconflicts.find_verdict(connection, bringing.id, origin)

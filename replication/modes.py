@@ -30,7 +30,7 @@ from catalog.operations.links import (
     TriedCopies,
     TriedCopy,
 )
-from catalog.store import linkauthorities, links
+from catalog.store import links, linksources
 from catalog.store.links import Link, LinkDefinition
 from replication.deciding.batch import CopyFinding
 from replication.links.linkanswers import advice_about, answer_link, link_answer
@@ -218,7 +218,7 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
             detail = f'Its pushes are accepted already, by "{other.id}"'
             raise BadRequest(request.path, error_detail=detail)
         if found is not None:
-            others = await linkauthorities.following(connection, found.authority)
+            others = await linksources.following(connection, found.authority)
             found = found.model_copy(update={"followedby": others})
         link = await links.create(connection, id, definition, authority)
         if link is None:

@@ -51,18 +51,18 @@ from catalog.operations.accessrequests import (
     RoleHolder,
 )
 from catalog.settings import Settings
+from catalog.store import accessrules as store
 from catalog.store import entities as entities
-from catalog.store import rolerequests as store
-from catalog.store.accessrules import covered_groups
-from catalog.store.accesstokens import AccessToken, find_token_by_id, list_tokens
-from catalog.store.database import Connection
-from catalog.store.rolerequests import (
+from catalog.store.accessrules import (
     MOST_OPEN_OF_CALLER,
     MOST_REQUESTS,
     HoldingRule,
     RoleRequest,
+    covered_groups,
     rules_holding,
 )
+from catalog.store.accesstokens import AccessToken, find_token_by_id, list_tokens
+from catalog.store.database import Connection
 
 _log = structlog.get_logger(__name__)
 

@@ -30,7 +30,7 @@ from catalog.operations.references import (
 from catalog.reading.references import Direction, ReferenceReader, SchemaAddresses
 from catalog.store.database import Connection
 from catalog.store.entities import load
-from catalog.store.entitycounts import count_all, count_seen
+from catalog.store.monitoring import count_all, count_seen
 from catalog.store.searchindex import MOST_CANDIDATES, FoundEntities, WordSearch, find
 
 _MOST_FACETS = 50

@@ -47,7 +47,7 @@ from catalog.operations.validate import (
     ViolationAnswer,
 )
 from catalog.store.database import Connection
-from catalog.store.messagetypes import find_by_type, find_with_template
+from catalog.store.find import find_by_type, find_with_template
 
 _ROOT = "/validate"
 _EVENT = "application/cloudevents+json"

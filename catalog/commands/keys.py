@@ -32,7 +32,7 @@ from catalog.model.masking import counted
 if TYPE_CHECKING:
     from catalog.settings import Settings
     from catalog.store.database import Connection
-    from catalog.store.keyrotation import Rotation
+    from catalog.store.secrets import Rotation
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -67,7 +67,7 @@ def list_(
 
     Example: concord encryption list --data-dir ./second
     """
-    from catalog.store.keyrotation import count_secrets
+    from catalog.store.secrets import count_secrets
 
     settings = settings_of(data_dir, database_url)
     keys = _keys_of(settings)
@@ -133,7 +133,7 @@ async def _rotate(settings: Settings) -> Rotation:
     from catalog.keys.keyring import EncryptionKey
     from catalog.settings.keyfile import KeyFile, key_ring
     from catalog.store.auditnotes import note_author
-    from catalog.store.keyrotation import RotationUnderWay, encrypt_anew
+    from catalog.store.secrets import RotationUnderWay, encrypt_anew
 
     async def rotate(connection: Connection) -> Rotation:
         if settings.encryption_keys:

@@ -206,7 +206,7 @@ def holders(
 
 async def _list(connection: Connection, state: str | None) -> list[AccessRequest]:
     from catalog.access.requestedroles import request_of
-    from catalog.store.rolerequests import list_requests
+    from catalog.store.accessrules import list_requests
 
     found = await list_requests(
         connection, who="", within=None, state=state, path=None, after="", limit=_MOST_LISTED
@@ -222,7 +222,7 @@ async def _decide(
     state: Literal["granted", "declined"],
 ) -> AccessRequest:
     from catalog.access.requestedroles import check_open, decide, request_of
-    from catalog.store.rolerequests import find_request
+    from catalog.store.accessrules import find_request
 
     found = await find_request(connection, id, locks=True)
     if found is None:

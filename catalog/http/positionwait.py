@@ -24,9 +24,9 @@ from catalog.model.caller import node_caller
 from catalog.model.concorderrors import PositionNotReached, UnknownPosition
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.store import links
+from catalog.store.changes import LogCursor
 from catalog.store.database import Database, SharedDatabase, wait_for
-from catalog.store.linkprogress import LinkProgress, NodeProgress, read_progress
-from catalog.store.logpositions import LogCursor
+from catalog.store.linksources import LinkProgress, NodeProgress, read_progress
 
 # A current link has a change of the source within milliseconds. A link that sleeps, or does not
 # replicate the change, reads on when woken. The source may hide a change as long as an older

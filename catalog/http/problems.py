@@ -25,7 +25,7 @@ from catalog.model.errors import (
     XRegistryError,
 )
 from catalog.model.masking import described
-from catalog.store.authoritybases import read_bases
+from catalog.store.linksources import read_bases
 
 _WEB = ("http://", "https://")
 # A URL from another catalog or from an operator goes into a header, so the rest is encoded.

@@ -21,7 +21,7 @@ from catalog.model.errors import BadRequest, FirstViolations, XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid
 from catalog.rules.fault import Subject
-from catalog.store.crossreferences import CrossReference
+from catalog.store.entities import CrossReference
 from catalog.store.locks import Touched
 from catalog.store.writes import Write
 from catalog.writing.decider import Decider

@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias
 
 from catalog.model.masking import described
 from catalog.settings import Settings
-from catalog.store.bareconnection import connected
 from catalog.store.connections import Connection, DatabaseUnusable
 from catalog.store.schemamigration import OfAnotherVersion, check_version
+from catalog.store.servers import connected
 
 Level = Literal["ok", "warning", "error"]
 

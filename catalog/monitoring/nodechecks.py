@@ -24,9 +24,8 @@ from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 from catalog.settings.keyfile import KeyFile, KeysUnusable
 from catalog.settings.settings import FEED_CONNECTIONS, Settings
 from catalog.settings.settingvalues import is_loopback
-from catalog.store import healthfacts, schemaids
+from catalog.store import monitoring, schemaids
 from catalog.store.clockpoints import read_jumps
-from catalog.store.healthfacts import Facts
 from catalog.store.monitoring import Row, StoredFigures, read_figures
 from catalog.store.schemamigration import OfAnotherVersion, check_version
 
@@ -57,12 +56,12 @@ _KNOWN_TLS = frozenset({"https"})
 async def check_server(checked: CheckedNode) -> Sequence[Diagnosis]:
     """The version and the settings of PostgreSQL."""
     async with checked.server() as connection:
-        facts = await healthfacts.read_server(connection)
+        facts = await monitoring.read_server(connection)
     found = [*_faults_of_server(facts), *_faults_of_pool(facts, checked.settings)]
     return found or [Diagnosis("database", "ok", f"PostgreSQL {facts['version']} answers")]
 
 
-def _faults_of_server(facts: Facts) -> Iterator[Diagnosis]:
+def _faults_of_server(facts: Row) -> Iterator[Diagnosis]:
     def fault(text: str, advice: str, *, is_warning: bool = False) -> Diagnosis:
         level: Level = "warning" if is_warning else "error"
         return Diagnosis("database", level, text, advice)
@@ -96,7 +95,7 @@ def _faults_of_server(facts: Facts) -> Iterator[Diagnosis]:
         )
 
 
-def _faults_of_pool(facts: Facts, settings: Settings) -> Iterator[Diagnosis]:
+def _faults_of_pool(facts: Row, settings: Settings) -> Iterator[Diagnosis]:
     members = settings.processes + 1 if settings.processes > 1 else 1
     shared = settings.database_pool_size + settings.streams + FEED_CONNECTIONS
     wanted = shared + members * (settings.database_task_connections + 1)
@@ -125,7 +124,7 @@ async def check_schema(checked: CheckedNode) -> Sequence[Diagnosis]:
                     "to date. For another one, run its version, or restore a backup of before.",
                 )
             ]
-        node = await healthfacts.read_node(connection)
+        node = await monitoring.read_node(connection)
     if node is not None and node["gate"] != "open":
         text = "the node takes no writes, as it has yet to recover its own entities"
         advice = "`concord recover --from URL`; `concord recover show` tells how far it is."
@@ -137,7 +136,7 @@ async def check_clock(checked: CheckedNode) -> Sequence[Diagnosis]:
     """The difference between the clocks of machine and database, and jumps of the latter."""
     async with checked.database() as connection:
         before = datetime.now(UTC)
-        there = await healthfacts.read_clock(connection)
+        there = await monitoring.read_clock(connection)
         after = datetime.now(UTC)
         jumps = await read_jumps(connection, _TOLD_JUMP, _TOLD_WITHIN)
     # The database was read between both times, so that the round trip is no part of the skew.
@@ -161,7 +160,7 @@ async def check_clock(checked: CheckedNode) -> Sequence[Diagnosis]:
 async def check_transactions(checked: CheckedNode) -> Sequence[Diagnosis]:
     """Long open transactions of every database of the server, which delay readers of the log."""
     async with checked.server() as connection:
-        found = await healthfacts.long_transactions(connection, _LONG_TRANSACTION_SECONDS)
+        found = await monitoring.long_transactions(connection, _LONG_TRANSACTION_SECONDS)
     return [
         Diagnosis(
             "transactions",
@@ -395,7 +394,7 @@ class _Endpoint:
 async def check_sinks(checked: CheckedNode) -> Sequence[Diagnosis]:
     """Whether the hosts of sinks have addresses that the node connects to, and listen."""
     async with checked.database() as connection:
-        rows = await healthfacts.read_sinks(connection, _MOST_READ)
+        rows = await monitoring.read_sinks(connection, _MOST_READ)
     used = defaultdict[_Endpoint, list[str]](list)
     for row in rows:
         for url in split_hosts(row["sink"] or ""):

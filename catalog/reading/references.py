@@ -17,9 +17,9 @@ from catalog.messages.definition import reference_targets
 from catalog.model.entity import Entity, Origin
 from catalog.model.record import record
 from catalog.model.xid import Xid, resource_of
-from catalog.store.authoritybases import read_bases
 from catalog.store.database import Connection
 from catalog.store.entities import load, load_by_origin
+from catalog.store.linksources import read_bases
 from catalog.store.searchindex import find_referring, load_referring
 
 Direction = Literal["to", "from"]

@@ -38,7 +38,7 @@ from catalog.model.schema import Attribute, GroupType, Model, ResourceType
 from catalog.model.standardattributes import collection
 from catalog.model.xid import Xid
 from catalog.store import configuration as store
-from catalog.store import crossreferences, entities
+from catalog.store import entities
 from catalog.store.database import Connection
 from catalog.store.writes import write
 from catalog.writing import versionorder
@@ -257,7 +257,7 @@ class Revalidation:
 
     async def _cross_references(self, new: Model) -> None:
         """Check that targets have the type of the source, also if the type is imported."""
-        async for batch in crossreferences.all_references(self.connection):
+        async for batch in entities.all_references(self.connection):
             for source, target in batch:
                 at, to = Xid.parse(source), Xid.parse(target)
                 kind = new.resource_type(at.groups, at.resources)

@@ -13,9 +13,7 @@ from uuid import UUID
 
 from asyncpg.exceptions import PostgresError
 
-from catalog.store.bareconnection import connected
 from catalog.store.connections import Connection
-from catalog.store.keyrotation import count_secrets
 from catalog.store.queries import Queries
 from catalog.store.schemamigration import (
     AppliedMigration,
@@ -25,6 +23,8 @@ from catalog.store.schemamigration import (
     check_version,
     migrate,
 )
+from catalog.store.secrets import count_secrets
+from catalog.store.servers import connected
 
 _LONG_SECONDS = 3600.0
 _queries = Queries("backups")

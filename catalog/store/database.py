@@ -39,8 +39,7 @@ from catalog.store.connections import (
 from catalog.store.connections import Connection as Connection
 from catalog.store.queries import Queries
 from catalog.store.schemamigration import migrate
-from catalog.store.servers import connect
-from catalog.store.sessioncheck import check_sessions, why_unusable
+from catalog.store.servers import check_sessions, connect, why_unusable
 from catalog.store.sharedwrites import SharedWrites
 
 T = TypeVar("T")

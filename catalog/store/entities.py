@@ -1,13 +1,16 @@
-"""Reads entities, their documents, and the tombstones of deleted entities."""
+"""Reads entities, their documents, cross references and tombstones; stores sets of entities."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 import orjson
 
 from catalog.load.longwork import aside
+from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.record import record
 from catalog.store.database import Connection
@@ -249,3 +252,85 @@ async def count_collections(connection: Connection, collections: Iterable[str]) 
 async def load_documents(connection: Connection, xids: Iterable[str]) -> dict[str, bytes]:
     rows = await connection.fetch(_queries.documents, list(xids))
     return {row["xid"]: row["body"] for row in rows}
+
+
+_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossReference:
+    """A cross reference: its xid, the xid of the target, and the group of the cross reference."""
+
+    xid: str
+    target: str
+    group: Entity
+
+
+async def load_sources(connection: Connection, targets: Iterable[str]) -> list[CrossReference]:
+    """Read the cross references to the given resources."""
+    rows = await connection.fetch(_queries.sources, list(targets))
+    return [
+        CrossReference(xid=row["source"], target=row["target"], group=entity_from(row))
+        for row in rows
+    ]
+
+
+async def all_references(connection: Connection) -> AsyncIterator[list[tuple[str, str]]]:
+    """Read the xid of every cross reference and of its target, in batches.
+
+    The transaction must not end meanwhile.
+    """
+    cursor = await connection.cursor(_queries.all_references)
+    while rows := await cursor.fetch(_BATCH):
+        yield [(row["xid"], row["target"]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitialEntity:
+    """An entity as the change that would create the entity in its current state."""
+
+    change: Change
+    modifiedat: datetime
+
+
+async def read_entities_after(connection: Connection, xid: str, limit: int) -> list[InitialEntity]:
+    """Up to `limit` groups, resources and versions whose xids come after `xid`, in order."""
+    rows = await connection.fetch(_queries.entities_after, xid, limit)
+    return [
+        InitialEntity(
+            modifiedat=row["modifiedat"],
+            change=Change(
+                xid=row["xid"],
+                kind=row["kind"],
+                action="created",
+                authority=row["authority"],
+                origin=row["origin"],
+                epoch=row["epoch"],
+                digest=row["digest"],
+            ),
+        )
+        for row in rows
+    ]
+
+
+async def members_of(connection: Connection, name: str) -> list[str]:
+    """Read the xids of a set's entities that still exist; none for an unknown set."""
+    return [row["xid"] for row in await connection.fetch(_queries.members, name)]
+
+
+async def claimed_by_others(
+    connection: Connection, name: str, xids: Collection[str]
+) -> frozenset[str]:
+    """The `xids` that belong to a set with a name other than `name`."""
+    rows = await connection.fetch(_queries.claimed_by_others, name, list(xids))
+    return frozenset(row["xid"] for row in rows)
+
+
+async def add_members(connection: Connection, name: str, xids: Collection[str]) -> None:
+    """Add existing entities to a set."""
+    await connection.execute(_queries.add, name, list(xids))
+
+
+async def keep_members(connection: Connection, name: str, xids: Collection[str]) -> None:
+    """Remove all entities from a set except `xids`."""
+    await connection.execute(_queries.keep_only, name, list(xids))

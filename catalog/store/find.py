@@ -1,4 +1,4 @@
-"""Finds entities: pages of collections in an order, and matches of conditions."""
+"""Finds entities: pages of collections in an order, matches of conditions, messages by type."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+import orjson
+
 from catalog.model.filter import Sort
-from catalog.store.database import Connection
+from catalog.store.connections import Connection
 from catalog.store.filterjsonpath import Condition, PathPart, sort_path, within
 from catalog.store.queries import Queries
 
@@ -208,3 +210,21 @@ async def count_matches(connection: Connection, listing: str, condition: Conditi
 async def count_all(connection: Connection, listing: str) -> int:
     count: int = await connection.fetchval(_queries.count_plain, listing)
     return count
+
+
+async def find_by_type(connection: Connection, type: str, most: int) -> list[str]:
+    """The xids of default versions of messages whose type has a value, without regard to case."""
+    return await _find_messages(connection, {"value": type}, most)
+
+
+async def find_with_template(connection: Connection, most: int) -> list[str]:
+    """The xids of default versions of messages whose type is a URI template."""
+    return await _find_messages(connection, {"type": "uritemplate"}, most)
+
+
+async def _find_messages(connection: Connection, type: Mapping[str, str], most: int) -> list[str]:
+    # Some definitions have the attributes of the event in an object of their own.
+    forms = ({"type": type}, {"attributes": {"type": type}})
+    texts = [orjson.dumps({"envelopemetadata": form}).decode().lower() for form in forms]
+    rows = await connection.fetch(_queries.messages_of_type, *texts, most)
+    return [row["xid"] for row in rows]

@@ -1,12 +1,14 @@
-"""Reads the figures that monitor a node: sizes, subscriptions, links, reconciliations."""
+"""Reads the figures that monitor a node, the facts that a doctor checks, and counts of entities."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
-from catalog.store.database import Connection
+from catalog.store.connections import Connection
 from catalog.store.queries import Queries
 
 Row = Mapping[str, Any]
@@ -53,3 +55,84 @@ async def read_figures(connection: Connection, *, most: int) -> StoredFigures:
 async def ping(connection: Connection) -> None:
     """Return if the database answers."""
     await connection.fetchval(_queries.ping)
+
+
+async def read_server(connection: Connection) -> Row:
+    """The settings of the server: see `server` in `sql/monitoring.sql`."""
+    found: Row = await connection.fetchrow(_queries.server)
+    return found
+
+
+async def read_clock(connection: Connection) -> datetime:
+    found: datetime = await connection.fetchval(_queries.clock)
+    return found
+
+
+async def long_transactions(connection: Connection, least_seconds: float) -> Sequence[Row]:
+    """The oldest transactions with an id, in all databases of the server."""
+    found: Sequence[Row] = await connection.fetch(_queries.transactions, least_seconds)
+    return found
+
+
+async def read_node(connection: Connection) -> Row | None:
+    """The identity of the node, and the position of its gate."""
+    found: Row | None = await connection.fetchrow(_queries.node)
+    return found
+
+
+async def read_sinks(connection: Connection, most: int) -> Sequence[Row]:
+    """The sinks of up to `most` subscriptions."""
+    found: Sequence[Row] = await connection.fetch(_queries.sinks, most)
+    return found
+
+
+MOST_PAGES = 2048
+"""The pages of the database in a sample: some 40,000 entities, or 16 MiB."""
+_MOST_ROWS = 40_000
+_WHOLE = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedEntities:
+    """The numbers of groups and resources by value of an attribute, and in all.
+
+    `basis` says what was counted: all, a sample from which the numbers are estimated, or the first
+    ones.
+    """
+
+    basis: Literal["all", "sample", "first"]
+    number: int
+    by_type: Counter[str]
+    by_authority: Counter[str]
+    by_format: Counter[str]
+
+
+async def count_all(connection: Connection, *, most_pages: int = MOST_PAGES) -> CountedEntities:
+    """Count everything, or estimate the numbers from a sample if there are more pages."""
+    share = await connection.fetchval(_queries.share_of_sample, most_pages)
+    rows = await connection.fetch(_queries.sample, share)
+    return _counted(rows, "all" if share == _WHOLE else "sample", _WHOLE / share)
+
+
+async def count_seen(connection: Connection) -> CountedEntities:
+    """Count what a restricted caller sees, 40,000 at most."""
+    rows = await connection.fetch(_queries.count_first, _MOST_ROWS)
+    is_whole = sum(row["number"] for row in rows) < _MOST_ROWS
+    return _counted(rows, "all" if is_whole else "first", 1.0)
+
+
+def _counted(
+    rows: Sequence[Any], basis: Literal["all", "sample", "first"], factor: float
+) -> CountedEntities:
+    totals: dict[str, Counter[str]] = {name: Counter() for name in ("type", "authority", "format")}
+    for row in rows:
+        for name, counts in totals.items():
+            if row[name] is not None:
+                counts[row[name]] += round(row["number"] * factor)
+    return CountedEntities(
+        basis=basis,
+        number=totals["type"].total(),
+        by_type=totals["type"],
+        by_authority=totals["authority"],
+        by_format=totals["format"],
+    )

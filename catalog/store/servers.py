@@ -1,17 +1,40 @@
-"""Connects to the server that takes writes, of several PostgreSQL servers."""
+"""Connects to PostgreSQL: to the server that takes writes, of several, or to any for reading."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import asyncpg
-from asyncpg.exceptions import InterfaceError, InternalClientError, PostgresError
+from asyncpg.exceptions import (
+    DuplicatePreparedStatementError,
+    InvalidSQLStatementNameError,
+)
 
-from catalog.store.connections import PRIMARY, Connection, cut
+from catalog.store.connections import (
+    PRIMARY,
+    Connection,
+    DatabaseFailure,
+    DatabaseUnusable,
+    Loan,
+    cut,
+)
+from catalog.store.queries import Queries
 
-_FAILURES = (OSError, PostgresError, InterfaceError, InternalClientError)
+_queries = Queries("database")
+_SEARCH_PATH = "visible, public"
+_CONNECT_SECONDS = 10.0
+# A connection meets the statements of another session, or misses its own.
+_SHARED_SESSION = (DuplicatePreparedStatementError, InvalidSQLStatementNameError)
+_POOLER = (
+    "a pooler answers there that keeps no sessions, and a node needs them for its locks, "
+    "notifications and settings. Let CONCORD_DATABASE_URL name PostgreSQL itself: the node has "
+    "pools of its own"
+)
+_READING = {"application_name": "concord reconcile", "jit": "off"}
 
 
 async def connect(dsn: str, **options: Any) -> Connection:
@@ -40,7 +63,7 @@ async def connect(dsn: str, **options: Any) -> Connection:
                     asked.remove(each)
                     connection: Connection = each.result()
                     return connection
-                if not isinstance(error, _FAILURES):
+                if not isinstance(error, DatabaseFailure):
                     raise error
     finally:
         for each in asked:
@@ -54,7 +77,7 @@ async def connect(dsn: str, **options: Any) -> Connection:
 
 
 def each_server(dsn: str) -> list[str]:
-    """The URL of each server that a PostgreSQL URL names."""
+    """The URL of each server that a PostgreSQL URL names, before its path or by `host`."""
     parts = urlsplit(dsn)
     user, at, hosts = parts.netloc.rpartition("@")
     if "," in hosts:
@@ -73,3 +96,96 @@ def each_server(dsn: str) -> list[str]:
         f"{address}?{urlencode([*rest, ('host', host), ('port', port)], quote_via=quote)}"
         for host, port in zip(places, ports, strict=False)
     ]
+
+
+async def check_sessions(own: Loan, dsn: str, settings: Mapping[str, str]) -> None:
+    """Check that two connections are two sessions, and that a session keeps its settings.
+
+    A pooler that lends a server for a transaction gives the same session to several connections. A
+    pooler that ignores settings would show everything to restricted clients.
+
+    Args:
+        own: lends a connection to the same database.
+        settings: the settings of the connection.
+
+    Raises:
+        DatabaseUnusable: the check fails, or the server does not answer.
+    """
+    with _told_as_unusable():
+        other = await connect(
+            dsn,
+            timeout=_CONNECT_SECONDS,
+            command_timeout=_CONNECT_SECONDS,
+            server_settings={**settings, "search_path": _SEARCH_PATH},
+        )
+        try:
+            async with own as one:
+                first = await one.fetchval(_queries.server_process)
+                process = await other.fetchval(_queries.server_process)
+                path = await other.fetchval(_queries.search_path)
+                again = await one.fetchval(_queries.server_process)
+        finally:
+            other.terminate()
+    if first != again or first == process or path != _SEARCH_PATH:
+        raise DatabaseUnusable(_POOLER)
+
+
+def why_unusable(error: BaseException) -> str:
+    """The reason of a failed connection, in words for the operator."""
+    text = " ".join(str(error).split())
+    if isinstance(error, _SHARED_SESSION) or "startup parameter" in text:
+        return _POOLER
+    return text or "it does not answer"
+
+
+@contextlib.contextmanager
+def _told_as_unusable(*further: type[Exception]) -> Iterator[None]:
+    failures: tuple[type[Exception], ...] = (*DatabaseFailure, *further)
+    try:
+        yield
+    except failures as error:
+        raise DatabaseUnusable(why_unusable(error)) from error
+
+
+@contextlib.asynccontextmanager
+async def connected(dsn: str) -> AsyncIterator[Connection]:
+    """Connect to a database with any contents, which is left as it is.
+
+    Raises:
+        DatabaseUnusable
+    """
+    with _told_as_unusable(ValueError):
+        connection = await connect(dsn, timeout=_CONNECT_SECONDS)
+    try:
+        with _told_as_unusable():
+            yield connection
+    finally:
+        await connection.close(timeout=_CONNECT_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def reading(dsn: str, snapshot: str = "") -> AsyncIterator[Connection]:
+    """A transaction that reads, on any server of a URL, standbys included.
+
+    Args:
+        snapshot: the name of a snapshot that another transaction has exported; "" for a new one.
+
+    Raises:
+        DatabaseUnusable
+    """
+    with _told_as_unusable(ValueError):
+        connection = await asyncpg.connect(dsn, timeout=_CONNECT_SECONDS, server_settings=_READING)
+        try:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                if snapshot:
+                    # The statement takes no arguments, and PostgreSQL has made the name.
+                    await connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+                yield connection
+        finally:
+            await connection.close(timeout=_CONNECT_SECONDS)
+
+
+async def export_snapshot(connection: Connection) -> str:
+    """The name of the snapshot of a transaction, for as long as the transaction lasts."""
+    name: str = await connection.fetchval("SELECT pg_export_snapshot()")
+    return name

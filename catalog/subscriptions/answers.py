@@ -30,8 +30,8 @@ from catalog.operations.subscriptions import (
     SubscriptionOwner,
     TokenRefresh,
 )
+from catalog.store.changes import LogName
 from catalog.store.database import Connection
-from catalog.store.logpositions import LogName
 from catalog.subscriptions.sinks.protocols import PROTOCOLS
 from catalog.subscriptions.sinks.webhooksignature import shared_secret
 from catalog.subscriptions.stored.deadletters import count_dead_letters

@@ -43,8 +43,8 @@ from catalog.operations.deliveries import (
     WholeDeadLetter,
 )
 from catalog.store.accessrules import covered_groups
+from catalog.store.changes import find_position
 from catalog.store.database import Connection
-from catalog.store.logpositions import find_position
 from catalog.subscriptions.answers import (
     OVER,
     answer_write,

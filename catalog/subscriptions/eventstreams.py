@@ -32,9 +32,8 @@ from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.xid import group_path
 from catalog.operations.events import END, EVENT_STREAM, LAST_EVENT_ID, READ_EVENTS, EventsQuery
 from catalog.store.accessrules import covered_groups
-from catalog.store.changes import ChangesDropped, Position, read_head
+from catalog.store.changes import ChangesDropped, Position, find_position, read_head
 from catalog.store.database import Database
-from catalog.store.logpositions import find_position
 from catalog.subscriptions.delivery.eventdialects import Tails
 from catalog.subscriptions.delivery.filters import (
     FilterError,

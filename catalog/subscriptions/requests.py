@@ -39,8 +39,8 @@ from catalog.operations.subscriptions import (
     SubscriptionAnswers,
     SubscriptionsQuery,
 )
+from catalog.store.changes import check_position
 from catalog.store.database import Connection
-from catalog.store.logpositions import check_position
 from catalog.subscriptions import deliverycontrol
 from catalog.subscriptions.answers import (
     OVER,

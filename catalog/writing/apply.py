@@ -10,7 +10,6 @@ from catalog.model.errors import FirstViolations, UnknownId, XRegistryError
 from catalog.model.interaction import Body, Delete, Interaction, ResourceUpsert
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, group_path
-from catalog.store import applysets
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.store.locks import MustBeginAgain, Touched
@@ -203,17 +202,17 @@ class Apply(Composer):
         if not name:
             return
         if self.ownership.prunes:
-            members = await applysets.members_of(connection, name)
+            members = await store.members_of(connection, name)
             seen = await store.load(connection, members)
             unseen = {xid for xid in members if xid not in seen}
-            await applysets.keep_members(connection, name, self._wanted.xids | unseen)
+            await store.keep_members(connection, name, self._wanted.xids | unseen)
         states = {**outcome.before, **outcome.after}
         brought = [
             xid
             for xid in self._wanted.xids
             if isinstance(state := states.get(xid), Entity) and state.authority == self._authority
         ]
-        await applysets.add_members(connection, name, brought)
+        await store.add_members(connection, name, brought)
 
     def _composed(self) -> Interaction:
         deletes = self.pruned.deletes
@@ -246,5 +245,5 @@ class Apply(Composer):
     async def _read_owned(self, connection: Connection) -> set[str]:
         """The members of the set that belong to no other set and are not in the documents."""
         name = self.ownership.set
-        due = {*await applysets.members_of(connection, name)} - self._wanted.xids
-        return due - await applysets.claimed_by_others(connection, name, due)
+        due = {*await store.members_of(connection, name)} - self._wanted.xids
+        return due - await store.claimed_by_others(connection, name, due)

@@ -10,10 +10,10 @@ from catalog.formats.checker import CheckedDocument
 from catalog.model.caller import Caller
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.xid import group_path, resource_of
-from catalog.store import crossreferences, entities
+from catalog.store import entities
 from catalog.store.connections import seen_by
-from catalog.store.crossreferences import CrossReference
 from catalog.store.database import Connection
+from catalog.store.entities import CrossReference
 from catalog.writing.drafts import Draft
 
 
@@ -76,7 +76,7 @@ class StoredContent:
         # A group's rules also apply to resources shown by cross reference. The rules must not bind
         # a writer of the target who does not see the group: a refusal would reveal the group.
         async with seen_by(self.connection, self.caller):
-            sources = await crossreferences.load_sources(self.connection, targets)
+            sources = await entities.load_sources(self.connection, targets)
         self._noted(source.xid for source in sources)
         return sources
 

@@ -19,6 +19,7 @@ from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.model.xid import group_path
 from catalog.store.authoritykeys import OwnSigners
+from catalog.store.changes import LogCursor
 from catalog.store.connections import seen_by
 from catalog.store.database import Connection, Node
 from catalog.store.locks import (
@@ -29,7 +30,6 @@ from catalog.store.locks import (
     lock_planned,
     read_planned_at,
 )
-from catalog.store.logpositions import LogCursor
 from catalog.store.writes import Rows, rows_of, write_rows
 from catalog.writing.content import StoredContent
 from catalog.writing.decider import Decider

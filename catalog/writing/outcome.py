@@ -11,7 +11,7 @@ from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.record import record
 from catalog.model.tracecontext import TraceContext
 from catalog.model.xid import Xid
-from catalog.store.logpositions import LogCursor
+from catalog.store.changes import LogCursor
 from catalog.store.writes import Write
 from catalog.writing.drafts import Draft, Drafts
 

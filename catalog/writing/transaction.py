@@ -17,11 +17,10 @@ from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
 from catalog.store.authoritykeys import OwnSigners
-from catalog.store.changes import read_newest
+from catalog.store.changes import LogCursor, read_newest
 from catalog.store.connections import seen_by
 from catalog.store.database import Connection, Node
 from catalog.store.locks import Locked, MustBeginAgain, Refusal, Touched, lock_and_load
-from catalog.store.logpositions import LogCursor
 from catalog.store.writes import write
 from catalog.writing.content import StoredContent
 from catalog.writing.crossreferences import target_in

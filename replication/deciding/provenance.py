@@ -15,7 +15,7 @@ from catalog.client import ClientError
 from catalog.model.entity import Origin, Tombstone
 from catalog.model.linkterms import RELAY
 from catalog.model.xid import group_path
-from catalog.store import linkauthorities
+from catalog.store import linksources
 from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
 from replication.deciding.copychecks import Copy
@@ -187,7 +187,7 @@ async def policy_within(
         return policy
     filters = [
         replace(filter_of(definition, authority), authorities=frozenset({authority}))
-        for authority, definition in await linkauthorities.pinned_to(connection, wanted)
+        for authority, definition in await linksources.pinned_to(connection, wanted)
         if (brought := admitted(definition, authority)) is None or authority in brought
     ]
     return replace(policy, direct=tuple(filters))
@@ -247,7 +247,7 @@ async def why_not_pinned(
     Returns:
         the reason, and advice; without advice, the operator may name the authority.
     """
-    claim = await linkauthorities.read_claim(connection, link, authority, source)
+    claim = await linksources.read_claim(connection, link, authority, source)
     if claim.rival is not None:
         fault = f'link "{claim.rival}" follows the authority {authority} from another source'
         return fault, f"Remove the wrong one: `concord link remove {claim.rival}`."

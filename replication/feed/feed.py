@@ -21,9 +21,8 @@ from catalog.operations.feed import LONGEST_WAIT, MOST_CHANGES, ChangesQuery, Co
 from catalog.operations.operation import LINES
 from catalog.operations.peers import WantedOrigins
 from catalog.store import entities as store
-from catalog.store.changes import Head, Position, read_head
+from catalog.store.changes import Head, LogCursor, Position, read_head
 from catalog.store.database import Connection, SharedDatabase
-from catalog.store.logpositions import LogCursor
 from replication.deciding.copychecks import Copy
 from replication.deciding.provenance import CopyFilter
 from replication.deciding.selection import paths_to

@@ -16,9 +16,8 @@ from catalog.model.errors import ServerBusy, XRegistryError
 from catalog.model.xid import Xid, depth
 from catalog.operations.feed import MOST_CHANGES
 from catalog.store.accessrules import covered_groups
-from catalog.store.changes import LoggedChange, Position, read_page
+from catalog.store.changes import LogCursor, LoggedChange, Position, read_page
 from catalog.store.database import Connection, Database, SharedDatabase, wait_for
-from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Copy
 from replication.deciding.provenance import CopyFilter

@@ -35,11 +35,10 @@ from catalog.operations.followers import (
     FollowerName,
     Followers,
 )
-from catalog.store import entities, linkauthorities
-from catalog.store.changes import Position, read_head
+from catalog.store import entities, linksources
+from catalog.store.changes import MOST_DISORDER, LogCursor, Position, find_position, read_head
 from catalog.store.database import Connection, Database, SharedDatabase
 from catalog.store.links import Link
-from catalog.store.logpositions import MOST_DISORDER, LogCursor, find_position
 from replication.deciding.provenance import CopyFilter, admitted
 from replication.feed.cards import read_cards
 from replication.store import followers
@@ -122,7 +121,7 @@ async def _places(
     """The followers that report, and the catalogs that links send to, each with its position."""
     node = context.database.node
     reports = await followers.load(connection, with_lag=with_lag)
-    sending = await linkauthorities.sending(connection)
+    sending = await linksources.sending(connection)
     cards = await read_cards(connection, {link.authority or "" for link in sending})
     reported = [(_reported(node.instance, each), each.position) for each in reports]
     return reported + [_sent_to(link, cards, node.authority) for link in sending]

@@ -35,10 +35,10 @@ from catalog.operations.handovers import (
     OfferAnswer,
 )
 from catalog.operations.operation import LINES, PageQuery
-from catalog.store import linkauthorities
+from catalog.store import linksources
 from catalog.store.database import Connection
 from catalog.store.locks import Touched, lock_and_load
-from catalog.store.peercredentials import seal_credential
+from catalog.store.secrets import seal_credential
 from replication.handover.handovercopies import Unfit
 from replication.handover.handovertransactions import (
     find_obstacle,
@@ -109,7 +109,7 @@ async def begin_handover(request: web.Request, wanted: NewHandover) -> web.Respo
             except Unfit as error:
                 fault = str(error)
                 raise HandoverRefused(request.path, group=group, error_detail=fault) from error
-            links = await linkauthorities.pinned_to(connection, [authority])
+            links = await linksources.pinned_to(connection, [authority])
             follows = {"followsby": len(links)}
     location = f"{context.base_url(request)}/replication/handovers/{made.id}"
     shown = _show(made).model_copy(update=follows)

@@ -39,7 +39,7 @@ from catalog.operations.links import LinkTerms
 from catalog.operations.peercredentials import GivenCredential
 from catalog.settings import Settings
 from catalog.store.links import Link, LinkDefinition
-from catalog.store.peercredentials import open_credential
+from catalog.store.secrets import open_credential
 from catalog.subscriptions.sinks.tokenendpoint import RefreshFailed, client_token
 from replication.peers.linkerrors import another_credential
 from replication.store.linkcredentials import credential_of, find_leading_to

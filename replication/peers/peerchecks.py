@@ -36,8 +36,8 @@ from catalog.operations.nodestate import (
 )
 from catalog.settings.keyfile import key_ring
 from catalog.store import links as stored_links
-from catalog.store.healthfacts import read_node
 from catalog.store.links import Link
+from catalog.store.monitoring import read_node
 from replication.peers.handshake import BETWEEN_NODES
 from replication.peers.linkerrors import another_credential
 from replication.peers.peeraccess import PeerAccess

@@ -32,7 +32,7 @@ from catalog.operations.recovery import (
 )
 from catalog.store.database import Connection
 from catalog.store.locks import Touched, lock_and_load
-from catalog.store.peercredentials import seal_credential
+from catalog.store.secrets import seal_credential
 from replication.links.links import next_page
 from replication.peers.handshake import first_contact
 from replication.peers.linkerrors import NO_LINK, describe

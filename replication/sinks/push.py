@@ -18,8 +18,7 @@ from catalog.operations.feed import DIFFERING, MOST_PUSHED, Verdict
 from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import Handshake
 from catalog.store import links
-from catalog.store.changes import Position
-from catalog.store.logpositions import LogCursor
+from catalog.store.changes import LogCursor, Position
 from replication.applying.apply import traces_of
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Copy

@@ -14,10 +14,9 @@ from catalog.model.xid import Xid
 from catalog.operations.feed import Verdict
 from catalog.store import entities as store
 from catalog.store import links
-from catalog.store.changes import Position, read_head
+from catalog.store.changes import LogCursor, Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link
-from catalog.store.logpositions import LogCursor
 from replication.applying.deletionlimit import check_losses
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Copy

@@ -18,10 +18,9 @@ from catalog.model.entity import Origin
 from catalog.model.masking import counted
 from catalog.operations.feed import Verdict
 from catalog.store import links
-from catalog.store.changes import Position, read_head
+from catalog.store.changes import LogCursor, Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
-from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Copy
 from replication.feed.feed import lines_of

@@ -13,9 +13,8 @@ from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.model.linkterms import RELAY
 from catalog.operations.feed import MOST_CHANGES, Verdict
-from catalog.store.changes import Position, read_head
+from catalog.store.changes import LogCursor, Position, read_head
 from catalog.store.links import LinkDefinition
-from catalog.store.logpositions import LogCursor
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Copy
 from replication.deciding.provenance import CopyFilter

@@ -11,8 +11,8 @@ from catalog.model.credentials import PeerCredential
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link
-from catalog.store.peercredentials import open_credential, seal_credential, seal_unsaved
 from catalog.store.queries import Queries
+from catalog.store.secrets import open_credential, seal_credential, seal_unsaved
 
 _queries = Queries("linkcredentials", package=__package__)
 _TABLE = "links"

@@ -13,9 +13,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.store.changes import Position
+from catalog.store.changes import CHECKSUM_DIGITS, LogCursor, Position
 from catalog.store.database import Connection
-from catalog.store.logpositions import CHECKSUM_DIGITS, LogCursor
 from catalog.store.queries import Queries
 
 _queries = Queries("loghistory", package=__package__)

@@ -19,7 +19,7 @@ from catalog.model.entity import Origin
 from catalog.model.linkterms import is_authority
 from catalog.model.masking import printable
 from catalog.model.timestamps import format_time, parse_time
-from catalog.store.logpositions import LogCursor
+from catalog.store.changes import LogCursor
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.feed.feedlines import FeedEnd, read_line

@@ -24,7 +24,7 @@ SHARED_NAMES = {
     # The same role in each command that is a package.
     *("command", "report"),
     # The layers of one noun: its SQL, its handlers, its client, its command.
-    *("configuration", "crossreferences", "deadletters", "digests", "entities", "find"),
+    *("configuration", "deadletters", "digests", "entities", "find"),
     *("federation", "followers", "linkfigures"),
     *("links", "requests", "signing", "signingkeys", "subscriptions", "trust", "validate"),
     # One per package by design: errors, what is applied.
@@ -37,7 +37,6 @@ SHARED_NAMES = {
         "events",
         "feed",
         "handovers",
-        "peercredentials",
         "reconciliations",
         "recovery",
         "references",

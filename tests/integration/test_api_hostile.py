@@ -14,7 +14,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from catalog.store.logpositions import LogCursor
+from catalog.store.changes import LogCursor
 from tests.integration.conftest import HTTP, SPEC, Node, assert_problem, start_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

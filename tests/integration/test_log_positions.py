@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
 from catalog.reconfiguration.initialmodel import ensure_registry
-from catalog.store.changes import Position
+from catalog.store.changes import ENTRY_SINCE, MOST_DISORDER, LogName, Position, find_position
 from catalog.store.database import Database
-from catalog.store.logpositions import ENTRY_SINCE, MOST_DISORDER, LogName, find_position
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

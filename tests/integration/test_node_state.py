@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from catalog.access.authentication import AUTHENTICATION
 from catalog.monitoring.health import routes as monitoring_routes
-from catalog.store.entitycounts import count_all
+from catalog.store.monitoring import count_all
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Answer, Node, start_node
 from tests.integration.consolecatalog import new_token

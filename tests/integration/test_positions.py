@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.store.changes import Position
-from catalog.store.logpositions import LogCursor
+from catalog.store.changes import LogCursor, Position
 from tests.integration.conftest import Answer, Node, assert_problem
 
 WRITES: list[tuple[str, str, Any]] = [

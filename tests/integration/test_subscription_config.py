@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catalog.model.errors import InvalidAttribute
-from catalog.store.logpositions import find_position
+from catalog.store.changes import find_position
 from tests.integration.conftest import Node
 
 SINK = {"sink": "http://127.0.0.1:9/", "protocol": "HTTP"}

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.store.changes import Position
-from catalog.store.logpositions import LogCursor
+from catalog.store.changes import LogCursor, Position
 
 _numbers = st.integers(0, 2**63 - 1)
 positions = st.builds(Position, _numbers, _numbers)

@@ -7,8 +7,7 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.store.changes import Position
-from catalog.store.logpositions import LogCursor
+from catalog.store.changes import LogCursor, Position
 from replication.sources.ownlog import read_push_cursor, write_push_cursor
 
 _LAST = 2**63 - 1

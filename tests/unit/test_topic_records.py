@@ -15,8 +15,7 @@ from pydantic import SecretStr, ValidationError
 from catalog.model.credentials import PlainCredential
 from catalog.model.entity import Origin, Tombstone
 from catalog.settings import Settings
-from catalog.store.changes import Position
-from catalog.store.logpositions import LogCursor
+from catalog.store.changes import LogCursor, Position
 from replication.deciding.copychecks import MalformedCopy
 from replication.feed.feedlines import write_copy, write_end
 from replication.transfer.topicaddress import TopicUnusable, address_of

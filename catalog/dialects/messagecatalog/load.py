@@ -23,7 +23,7 @@ from catalog.model.xid import Xid
 from catalog.reading import entities
 from catalog.reading.loaded import Loaded
 from catalog.store import entities as store
-from catalog.store import linkauthorities
+from catalog.store import linksources
 from catalog.store.database import Connection
 
 
@@ -104,9 +104,7 @@ class _Lookup:
         """
         root = self._reference.authority
         if root.endswith(CATALOG_ROOT) and root not in self._own:
-            found = await linkauthorities.authorities_at(
-                connection, root.removesuffix(CATALOG_ROOT)
-            )
+            found = await linksources.authorities_at(connection, root.removesuffix(CATALOG_ROOT))
             self._authorities |= {catalog_root(authority).rstrip("/") for authority in found}
 
     async def candidates(self, connection: Connection) -> list[Xid]:

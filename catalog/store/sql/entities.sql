@@ -120,3 +120,39 @@ WHERE collection = ANY ($1::text[]) GROUP BY collection
 -- name: documents
 -- The documents of several versions.
 SELECT xid, body FROM documents WHERE xid = ANY ($1::text[])
+
+-- name: sources
+-- The cross references to some resources, each with its group.
+SELECT s.xid AS source, s.attributes ->> 'xref' AS target, g.*
+FROM entities s
+JOIN entities g ON g.xid = '/' || split_part(s.xid, '/', 2) || '/' || split_part(s.xid, '/', 3)
+WHERE s.attributes ->> 'xref' = ANY ($1::text[]) AND s.kind = 'resource'
+
+-- name: all_references
+-- Every cross reference with the xid of its target.
+SELECT xid, attributes ->> 'xref' AS target FROM entities
+WHERE attributes ->> 'xref' IS NOT NULL AND kind = 'resource' ORDER BY xid
+
+-- name: entities_after
+-- Groups, resources and versions after an xid, in the order of xids.
+SELECT xid, kind, authority, origin, epoch, digest, modifiedat FROM entities
+WHERE xid > $1 AND kind <> 'registry'
+ORDER BY xid LIMIT $2
+
+-- name: members
+-- The xids of the members of a set.
+SELECT xid FROM set_members WHERE name = $1
+
+-- name: claimed_by_others
+-- The entities of a list that are members of another set.
+SELECT DISTINCT xid FROM set_members WHERE xid = ANY ($2::text[]) AND name <> $1
+
+-- name: add
+-- Add members to a set.
+INSERT INTO set_members (name, xid) SELECT $1, xid FROM unnest($2::text[]) AS xid
+ON CONFLICT DO NOTHING
+
+-- name: keep_only
+-- Remove all members of a set except these.
+DELETE FROM set_members
+WHERE name = $1 AND xid NOT IN (SELECT unnest($2::text[]))

@@ -259,3 +259,12 @@ WHERE listing = $1
 -- name: count_plain
 -- How many entities a collection has.
 SELECT count(*) FROM entities WHERE collection = $1
+
+-- name: messages_of_type
+-- The default versions of message definitions with metadata in one of two forms, in lower case.
+SELECT xid FROM entities
+WHERE kind = 'version' AND listing IS NOT NULL
+    AND split_part(xid, '/', 2) IN ('messagegroups', 'endpoints')
+    AND (search_document(xid, id, attributes) @> $1::jsonb
+        OR search_document(xid, id, attributes) @> $2::jsonb)
+ORDER BY xid LIMIT $3

@@ -19,7 +19,7 @@ from catalog.context import EventDialect
 from catalog.model.change import REMOVED, UNTOLD
 from catalog.store.changes import LoggedChange, Position, read_changes, trace_attributes
 from catalog.store.database import Connection, Database
-from catalog.store.initialentities import read_entities_after
+from catalog.store.entities import read_entities_after
 from catalog.subscriptions.delivery.logtail import LogEntry, LogReader, Tail
 from catalog.subscriptions.stored.subscriptionlog import LoggedSubscription, read_subscription_log
 from catalog.subscriptions.stored.subscriptions import (

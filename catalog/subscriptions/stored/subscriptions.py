@@ -15,9 +15,8 @@ from catalog.model.roles import Creator
 from catalog.model.sinkterms import SigningKey, SinkConsent
 from catalog.operations.subscriptions import State, SubscriptionConfig
 from catalog.store.accesstokens import suspend_subscriptions
-from catalog.store.changes import Position, read_head
+from catalog.store.changes import LogName, Position, find_position, read_head
 from catalog.store.database import Connection
-from catalog.store.logpositions import LogName, find_position
 from catalog.store.queries import Queries
 from catalog.store.signingkeys import StoredKey, load_keys
 from catalog.subscriptions.stored.sinkconsents import load_consents

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from catalog.store import links as stored_links
 from catalog.store import schemaids
-from catalog.store.bareconnection import export_snapshot, reading
 from catalog.store.changes import read_head
 from catalog.store.connections import Connection, DatabaseUnusable
-from catalog.store.healthfacts import read_node
+from catalog.store.monitoring import read_node
+from catalog.store.servers import export_snapshot, reading
 from replication.links.linkanswers import link_answer
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
 from replication.reconcile.digestrows import BucketRange, parse_rows

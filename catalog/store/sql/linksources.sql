@@ -45,3 +45,29 @@ ORDER BY l.id
 SELECT l.*, 0 AS conflicts FROM links l
 WHERE l.definition ->> 'mode' IN ('push', 'publish', 'write') AND l.authority IS NOT NULL
 ORDER BY l.id
+
+-- name: bases
+-- The URLs of the sources of links that are pinned to authorities, or else those of catalogs that
+-- they took groups over to, one of each.
+SELECT authority, coalesce(min(source), min(peer)) AS base
+FROM (
+    SELECT authority, nullif(definition ->> 'source', '') AS source, NULL AS peer FROM links
+    UNION ALL
+    SELECT authority, NULL, peer FROM handovers WHERE role = 'give' AND state IN ('given', 'done')
+) AS known
+WHERE authority = ANY ($1::text[]) GROUP BY authority
+
+-- name: progress
+-- How far this node is: its configuration, the last change that was committed, the transaction that
+-- begins next. Each row has one of the links whose sources are instances with an id that begins with
+-- one of $1, or are not known yet; or it has none.
+SELECT n.revision, newest.txid, newest.seq,
+    pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next_txid,
+    l.id, left(l.instance::text, 8) AS instance, coalesce(l.definition ->> 'source', '') AS source, l.cursor,
+    l.state
+FROM node n
+LEFT JOIN LATERAL (
+    SELECT txid, seq FROM changes ORDER BY txid DESC, seq DESC LIMIT 1
+) AS newest ON true
+LEFT JOIN links l ON l.instance IS NULL OR left(l.instance::text, 8) = ANY ($1::text[])
+ORDER BY l.id
