@@ -69,7 +69,8 @@ class Unchecked:
 class Violations:
     """Checks values, and collects violations; `finish` compares the placeholders of the templates.
 
-    The effort for a message is bounded, because the checks cannot be interrupted.
+    The effort for a message is bounded, because the checks cannot be interrupted: every method
+    raises `TooMuch` once the effort is spent, or the number of violations is at the limit.
     """
 
     violations: list[RuleViolation] = field(default_factory=list)
@@ -83,11 +84,7 @@ class Violations:
         return len(self.violations) >= MOST_VIOLATIONS
 
     def object(self, pointer: str, rule: str, detail: str) -> None:
-        """Add a violation.
-
-        Raises:
-            TooMuch: the number of violations is at the limit.
-        """
+        """Add a violation."""
         if self.is_full:
             raise TooMuch
         self.violations.append(RuleViolation(pointer=pointer, rule=rule, detail=detail))
@@ -97,11 +94,7 @@ class Violations:
         self.unchecked.append(Unchecked(part=part, reason=reason, uri=uri))
 
     def spend(self, effort: int) -> None:
-        """Count effort.
-
-        Raises:
-            TooMuch: the effort for the message is spent.
-        """
+        """Count effort."""
         self._effort -= effort
         if self._effort < 0:
             raise TooMuch
@@ -114,11 +107,7 @@ class Violations:
         return not trial.violations
 
     def check(self, wanted: Property, value: Any, pointer: str) -> None:
-        """Check a value by the definition of a property; `None` is an absent value.
-
-        Raises:
-            TooMuch: the effort is spent, or the number of violations is at the limit.
-        """
+        """Check a value by the definition of a property; `None` is an absent value."""
         self.spend(_effort_for(wanted.value, value))
         if value is None:
             if wanted.required:
@@ -151,9 +140,6 @@ class Violations:
         """Check that equal placeholders have equal texts, wherever only one text is possible.
 
         Each round puts the known texts into the templates, which makes further texts known.
-
-        Raises:
-            TooMuch: as `check`.
         """
         texts: dict[str, str] = {}
         waiting, before = self._templates, -1

@@ -45,10 +45,8 @@ class Property:
     """The definition of a property.
 
     Args:
-        type: the type of the values.
         value: the only value that a message may have; `None` if every value of the type is
             allowed.
-        required: whether a message must have the property.
         is_text: whether messages carry the value as text, whatever its type is.
         is_media_type: whether values are compared as media types.
     """
@@ -118,8 +116,7 @@ def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> Mes
     """Combine the attributes of a message with the attributes of the base messages.
 
     Args:
-        chain: the attributes of the message, of the base of the message, of the base of the base,
-            and so on.
+        chain: the attributes of the message, of its base, of the base of the base, and so on.
         group: the attributes of the message's group or endpoint; its envelope and protocol are
             the defaults.
     """
@@ -148,8 +145,7 @@ def combine(chain: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> Mes
 def _with_older_types(attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     """Restore the types of values that exist only in older editions.
 
-    For such a type in a document or dialect of an older edition, the definition has `string`, and
-    an extension attribute keeps the older type. Messages are checked by the older type.
+    For such a type, the definition has `string`, and an extension attribute keeps the older type.
     """
     kept = [found for name in _OLDER_TYPES if isinstance(found := attributes.get(name), Mapping)]
     if not kept:

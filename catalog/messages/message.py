@@ -62,10 +62,9 @@ class Payload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedEvent:
-    """The CloudEvent that a message carries.
+    """The CloudEvent that a message carries, with the attributes that are not null.
 
     Args:
-        attributes: the attributes that are not null.
         prefix: the JSON pointer of an attribute, without the name of the attribute.
         pointers: the JSON pointers of attributes with a different prefix, by name.
         is_structured: whether the event is a single JSON document; otherwise every value is text.
@@ -88,13 +87,10 @@ class Message:
     """A message of a protocol, a CloudEvent, or both.
 
     Args:
-        protocol: the name of the protocol.
         envelope: the name of the envelope that the message declares.
         options: the metadata with a single value each; `None` for a message without metadata.
         sections: the metadata with entries, by the name of the section.
         contenttype: the media type of the payload by the metadata of the protocol.
-        payload: the payload.
-        event: the CloudEvent in the message.
         fault: the reason why the message has no `event`.
     """
 
@@ -127,12 +123,7 @@ def pointer(*steps: str | int) -> str:
 def read_json_message(value: Any, protocol: str) -> Message:
     """Read a CloudEvent, which has a `specversion`, or a message of a protocol.
 
-    Args:
-        value: the JSON value.
-        protocol: the protocol of the definition, for messages that name no protocol.
-
-    Raises:
-        ParsingData: the value is neither a CloudEvent nor a message of a protocol.
+    `protocol` is for messages that name no protocol. Raises `ParsingData` if the value is neither.
     """
     if not isinstance(value, dict):
         raise ParsingData(error_detail="a message is a JSON object")
@@ -231,15 +222,7 @@ def _attributes(message: Message, binding: Binding) -> dict[str, Entry]:
 
 
 def _read_event(value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> CarriedEvent:
-    """Read a CloudEvent in its JSON format.
-
-    Args:
-        value: the event.
-        steps: the names that lead to the event in the message.
-
-    Raises:
-        ParsingData: the data of the event cannot be read.
-    """
+    """Read a CloudEvent in its JSON format, which is at `steps` in the message."""
     attributes = {
         name: attribute
         for name, attribute in value.items()
@@ -252,11 +235,7 @@ def _read_event(value: Mapping[str, Any], steps: tuple[str, ...] = ()) -> Carrie
 
 
 def read_binary_event(headers: Iterable[tuple[str, str]], body: bytes) -> Message:
-    """Read a CloudEvent with attributes in HTTP headers (binary mode).
-
-    Raises:
-        ParsingData: a header is not percent-encoded UTF-8.
-    """
+    """Read a CloudEvent with attributes in HTTP headers, in percent-encoded UTF-8 (binary mode)."""
     attributes: dict[str, Any] = {}
     for name, value in headers:
         lower = name.lower()

@@ -29,14 +29,10 @@ class _Container:
 
 
 def find_lines(text: str, pointers: Collection[str]) -> dict[str, int]:
-    """The lines, from 1, at which the values of JSON pointers begin, by pointer.
+    """The lines, from 1, at which the values of JSON pointers begin in a valid JSON text.
 
     A value that the text does not have, such as a missing member, is at the line of what would
     contain it.
-
-    Args:
-        text: a valid JSON text.
-        pointers: JSON pointers (RFC 6901).
     """
     root = _Place()
     for pointer in pointers:

@@ -41,11 +41,9 @@ _MODIFIED = re.compile(rf"{_NAME.pattern}(?:\*|:[1-9]\d{{0,3}})?", re.ASCII)
 
 
 def read(type: str, value: Any, *, is_text: bool) -> Any:
-    """Read the value of a property by the type.
+    """Read the value of a property by the type; an unknown type admits every value.
 
     Args:
-        type: the type; an unknown type admits every value.
-        value: the value in the message.
         is_text: whether the message carries values of every type as text.
 
     Raises:
@@ -81,8 +79,7 @@ def is_now(type: str, value: Any) -> bool:
 def media_type_fits(wanted: str, found: str) -> bool:
     """Whether a media type is the wanted type, and has at least the wanted parameters.
 
-    Source: message/spec.md, "datacontenttype": types and names of parameters are
-    case-insensitive.
+    Source: message/spec.md, "datacontenttype".
     """
     wanted_type, wanted_parameters = _media_type(wanted)
     found_type, found_parameters = _media_type(found)

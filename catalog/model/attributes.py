@@ -75,7 +75,6 @@ def check_attributes(
         values: the attributes from a client, without ids, documents, collections and the like.
         definitions: the definitions of the client-settable attributes of the entity's type.
         subject: xid of the entity, for the errors.
-        model: the model, with the types that an xid can point to.
 
     Returns:
         the stored form, and every violation found. With a violation the stored form is
@@ -275,10 +274,7 @@ def _shown(name: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is a text without faults that fits into an HTTP header, like most values.
-
-    A printable text has neither U+0000 nor a surrogate.
-    """
+    """Whether a value is a printable text, without faults, that fits into an HTTP header."""
     return type(value) is str and len(value) <= _LONGEST_PLAIN and value.isprintable()
 
 
@@ -302,11 +298,7 @@ def _condition_met(definition: Attribute, values: Mapping[str, Any]) -> str:
 def active_definitions(
     values: Mapping[str, Any], definitions: Definitions
 ) -> tuple[Definitions, list[str]]:
-    """Extend definitions by the definitions that values of conditional attributes add.
-
-    Returns:
-        the extended definitions, and the names that several conditions define.
-    """
+    """The definitions with those that conditional attributes add, and the names defined twice."""
     active, conditional, clashing = definitions, definitions.conditional, list[str]()
     while conditional:
         # Added definitions can be conditional in turn.
@@ -342,12 +334,8 @@ def find_type_fault(
 ) -> str:
     """The first value that a client could not have written because of its type; "" without one.
 
-    Attributes that the model does not define may have any JSON value.
-
-    Args:
-        values: an entity's own attributes, as they are stored.
-        definitions: the definitions of the client-settable attributes of the entity's type.
-        besides: the names of stored attributes whose types are checked elsewhere.
+    Attributes that the model does not define may have any JSON value. `besides` names stored
+    attributes whose types are checked elsewhere.
     """
     check = _Check("", None)
     if not isinstance(definitions, Definitions):

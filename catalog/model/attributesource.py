@@ -1,7 +1,8 @@
 """Reads the attribute definitions of a modelsource, which refine and extend those of the standard.
 
 Source: core/model.md, "attributes" and the sections below, and "Creating or Updating the Registry
-Model": a model may narrow the definitions of the standard, but not contradict the standard.
+Model": a model may narrow the definitions of the standard, but not contradict the standard. The
+first broken rule is raised as ModelError, ModelRequiredTrue or ModelScalarDefault.
 """
 
 from __future__ import annotations
@@ -57,11 +58,7 @@ class AttributeLevel(NamedTuple):
 def read_attributes(
     source: Any, level: AttributeLevel, taken: Collection[str] = frozenset()
 ) -> dict[str, Attribute]:
-    """Read the attributes of an entity or object; `taken` holds the names already in use.
-
-    Raises:
-        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first broken rule.
-    """
+    """Read the attributes of an entity or object; `taken` holds the names already in use."""
     definitions = as_mapping(source, level.path)
     if twice := definitions.keys() & taken:
         raise broken(level.path, f"{quoted(twice)} is the name of another attribute already")
@@ -245,13 +242,9 @@ def read_level(
     Args:
         defined: the attributes of the source.
         spec: the standard's attributes, as a source would define them.
-        level: the level in the model, for errors.
         collections: the attributes about the entity's collections.
         kept: the attributes of the standard that the server decides, although clients send values.
         reserved: names of the entity's attributes at other levels.
-
-    Raises:
-        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first broken rule.
     """
     source = as_mapping(defined, level.path)
     standard = {**spec, **(collections or {})}

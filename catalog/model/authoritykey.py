@@ -49,11 +49,7 @@ class PublicKey:
 
     @classmethod
     def parse(cls, text: str) -> PublicKey:
-        """Parse the text that `str` returns.
-
-        Raises:
-            ValueError: `text` is not a key.
-        """
+        """Parse the text that `str` returns; any other text is a ValueError."""
         found = _TEXT.fullmatch(text)
         if found is None:
             raise ValueError("a key looks like ed25519:1:…, as `concord signing show` prints it")
@@ -98,11 +94,7 @@ class KeyEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyHistory:
-    """The keys of an authority, oldest first, signed by the last key.
-
-    Args:
-        at: the time when the history was made.
-    """
+    """The keys of an authority, oldest first, signed by the last key at the time `at`."""
 
     authority: str
     keys: Sequence[KeyEntry]

@@ -31,8 +31,7 @@ class Backoff:
     def delay(self, failures: int, random: Random, *, at_least: float = 0.0) -> float:
         """Seconds to wait after `failures` failures in a row.
 
-        Args:
-            at_least: the pause in seconds that the peer asks for, which the cap does not bound.
+        The cap does not bound `at_least`, the pause in seconds that the peer asks for.
         """
         if failures <= 0:
             return at_least

@@ -247,13 +247,9 @@ class EntityDifference:
 def differences_between(
     before: Mapping[str, Entity], after: Mapping[str, Entity | Tombstone], model: Model
 ) -> list[EntityDifference]:
-    """The differences from `before` to `after`, parents before children.
+    """The differences that `changes_between` derives changes from, parents before children.
 
     An entity that is updated only because of new or deleted children is left out.
-
-    Args:
-        after: the new state of each written entity and the tombstone of each deleted entity.
-        model: the model, which names the document of a version.
     """
     parents = {
         str(Xid.parse(xid).parent)

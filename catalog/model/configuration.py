@@ -87,11 +87,7 @@ def reconfigured(
 
 
 def model_of(source: Mapping[str, Any], resolved: Mapping[str, Any] | None) -> Model:
-    """The model of a source; `resolved` has resolved `$include`s, and is `None` without includes.
-
-    Raises:
-        ModelError and related errors.
-    """
+    """The model of a source; `resolved` has resolved `$include`s, `None` without includes."""
     if resolved is None:
         return load_model(source)
     return replace(load_model(resolved), source=dict(source))

@@ -34,8 +34,7 @@ def check_constraints_defined(kind: GroupType, defined: Any) -> dict[str, Constr
 def merge_constraints(kind: GroupType, own: Any) -> Mapping[str, Constraint]:
     """The constraints in force in a group; `own` is the attribute `constraints` of the group.
 
-    Raises:
-        ValueError: `own` is malformed, or allows a value that the model forbids.
+    Raises a ValueError if `own` is malformed, or allows a value that the model forbids.
     """
     merged = dict(kind.constraints)
     for key, constraint in _read(kind, own).items():
@@ -48,15 +47,10 @@ def merge_constraints(kind: GroupType, own: Any) -> Mapping[str, Constraint]:
 def apply_defaults(
     attributes: Mapping[str, Any], constraints: Mapping[str, Constraint], plural: str
 ) -> dict[str, Any]:
-    """Add the group's default values for absent attributes of a version.
+    """Add the group's default values for absent attributes of a version of the type `plural`.
 
     The values override default values of the model, so call this before `check_attributes`. An
     absent object stays absent.
-
-    Args:
-        attributes: the stored attributes, updated by the attributes from a client; null is absent.
-        constraints: the merged constraints of the group.
-        plural: the plural name of the resource type.
     """
     filled = dict(attributes)
     for constraint in constraints.values():
@@ -75,7 +69,6 @@ def violations(
 
     Args:
         attributes: the attributes of the version, with ids.
-        constraints: the merged constraints of the group.
         plural: the plural name of the resource type.
         group: the attributes of the group, with the id.
     """

@@ -24,11 +24,9 @@ class OAuthClient:
     """A client that gets tokens from an OAuth 2.0 token endpoint (RFC 6749 4.4).
 
     Args:
-        tokenurl: the token endpoint.
         scope: words separated by spaces; empty leaves the scope to the endpoint.
-        resource: the catalog that the tokens are for (RFC 8707), for endpoints that ask for a
-            resource.
-        audience: the catalog that the tokens are for, for endpoints that ask for an audience.
+        resource, audience: the catalog that the tokens are for, for endpoints that ask for a
+            resource (RFC 8707) or for an audience.
         authentication: the method of sending the secret, by the name in OpenID Connect.
     """
 
@@ -134,11 +132,7 @@ class PeerCredential:
 
 
 def token_end(token: str) -> datetime | None:
-    """The time at which a token ends by its own claim (RFC 7519 4.1.4, "exp").
-
-    Returns:
-        `None` if the token is no JWT, or has no end.
-    """
+    """The time at which a JWT ends by its own claim (RFC 7519 4.1.4, "exp"); else `None`."""
     try:
         # A JWT has no padding, and the decoder ignores superfluous padding.
         claims = orjson.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
@@ -183,12 +177,8 @@ class RefreshGrant:
 class TokenCredential:
     """A token for access to a sink: `ACCESSTOKEN`, or `REFRESHTOKEN` if it has a `refresh`.
 
-    Args:
-        token: the token.
-        scheme: the type of the token (RFC 6749 7.1), which names the scheme of HTTP's Authorization
-            header.
-        expiresat: the end of the token's validity, if known.
-        refresh: the means to get the next token.
+    `scheme` is the type of the token (RFC 6749 7.1), and of HTTP's Authorization header.
+    `expiresat` is the end of the token's validity, if known.
     """
 
     token: str = field(repr=False)

@@ -49,11 +49,7 @@ def document_bytes(kind: ResourceType, contenttype: str, value: Any) -> bytes:
 
 
 def decode_document(value: Any) -> bytes:
-    """The document that a base64 form stands for.
-
-    Raises:
-        ValueError
-    """
+    """The document that a base64 form stands for; ValueError if malformed."""
     if not isinstance(value, str):
         raise ValueError("it needs to be a base64 string")
     try:

@@ -105,11 +105,7 @@ def dotted(names: Iterable[str]) -> str:
 
 
 def parse_path(text: str) -> tuple[str, ...]:
-    """Parse a path that consists of names only.
-
-    Raises:
-        ValueError: `text` is empty, malformed, points into an array or has a wildcard.
-    """
+    """Parse a path of names only; ValueError if empty, malformed, or with an index or wildcard."""
     steps, end = read_path(text)
     names = tuple(each.name for each in steps if isinstance(each, Key) and each.name)
     if end < len(text) or len(names) < len(steps):

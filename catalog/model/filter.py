@@ -38,11 +38,7 @@ def is_number(text: str) -> bool:
 
 
 def read_time(text: str) -> str:
-    """Convert a timestamp to UTC, without trailing zeros.
-
-    Raises:
-        ValueError: the text is no timestamp, or too long.
-    """
+    """Convert a timestamp to UTC, without trailing zeros; any other text is a ValueError."""
     if len(text) > _LONGEST_TIME:
         raise ValueError("it is longer than any timestamp that is kept")
     return normal_time(text)
@@ -50,10 +46,9 @@ def read_time(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FilterExpression:
-    """A comparison.
+    """A comparison; `condition` is the text of operator and value.
 
-    `pieces` is the value, cut at the wildcards: a single piece is the whole value. `condition` is
-    the text of operator and value.
+    `pieces` is the value, cut at the wildcards: a single piece is the whole value.
     """
 
     reference: AttributeReference
@@ -277,11 +272,7 @@ def parse_sort(
     versions: bool = False,
     subject: str = "/",
 ) -> Sort:
-    """Parse the value of `?sort` of a request for a collection.
-
-    Raises:
-        BadSort: the value is wrong.
-    """
+    """Parse the value of `?sort` of a request for a collection; a wrong value is a BadSort."""
     place = EntityKind(model=model, groups=groups, resources=resources, versions=versions)
     try:
         if len(text) > LONGEST or not _is_storable(text):

@@ -42,7 +42,6 @@ async def resolve_includes(
     over later includes. Each document is fetched once.
 
     Args:
-        source: a modelsource document.
         fetch: gets a document by absolute URL, without fragment, as parsed JSON; `fetch` bounds the
             size and raises ModelError if the document is missing. Without `fetch`, only includes
             from the same document are resolved.

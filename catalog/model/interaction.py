@@ -138,11 +138,7 @@ class Interaction:
     _entities: int = field(default=0, init=False)
 
     def _count(self, entities: int) -> None:
-        """Count entities of the request, before the entities are processed.
-
-        Raises:
-            LimitExceeded
-        """
+        """Count entities of the request, before the entities are processed."""
         self._entities += entities
         if self._entities > self.most_entities:
             setting = "CONCORD_MAX_REQUEST_ENTITIES"
@@ -174,11 +170,8 @@ class Interaction:
     def choose_default(self, version: str, *, creates_one: bool) -> None:
         """Apply the `setdefaultversionid` flag (core/spec.md, "SetDefaultVersionID Flag").
 
-        Args:
-            creates_one: the kind of request lets the server choose a version's id.
-
-        Raises:
-            TooManyVersions, BadFlag: `request` does not denote a single version.
+        `request` has to denote a single version: `creates_one` says that the kind of request lets
+        the server choose a version's id.
         """
         if version == THE_NEW_ONE and not creates_one:
             if any(len(upsert.versions) > 1 for upsert in self.resources):
@@ -194,7 +187,7 @@ class Interaction:
         self._put_groups_by_type(model, collections, patch=patch)
 
     def post_registry(self, model: Model, body: Body) -> None:
-        """Groups of several types (`core/http.md, "POST /"`); further members are violations."""
+        """Groups of several types (`core/http.md, "POST /"`), and nothing else."""
         own = (name for name in body if name not in model.groups and name != "$schema")
         self.violations += (errors.GroupsOnly("/", name=name) for name in own)
         self._put_groups_by_type(model, body, patch=False)
@@ -223,10 +216,7 @@ class Interaction:
             self.put_resources(model, xid, name, collection, patch=patch)
 
     def post_group(self, model: Model, xid: Xid, body: Body) -> None:
-        """Resources of several types (`core/http.md, "POST /<GROUPS>/<GID>"`).
-
-        Further members of the body are violations.
-        """
+        """Resources of several types (`core/http.md, "POST /<GROUPS>/<GID>"`), nothing else."""
         kind = model.groups[xid.groups]
         own = (name for name in body if name not in kind.resources and name != "$schema")
         self.violations += (errors.ResourcesOnly(str(xid), name=name) for name in own)
@@ -282,10 +272,7 @@ class Interaction:
         """A version, new unless the id exists (`core/http.md, "POST …/<RID>"`).
 
         Links to the meta entity and the versions, which a GET shows beside the default version, are
-        ignored.
-
-        Raises:
-            UnknownAttribute: the body has content of the resource, not of a version.
+        ignored; content of the resource is refused.
         """
         vid = body.get("versionid")
         if vid is not None:
@@ -394,11 +381,7 @@ def _check_id(xid: Xid, id: str) -> None:
 
 
 def check_version_id(resource: Xid, vid: Any) -> None:
-    """Refuse a value that can't be the id of a version of `resource`.
-
-    Raises:
-        InvalidAttribute, MalformedId
-    """
+    """Refuse a value that can't be the id of a version of `resource`."""
     if not isinstance(vid, str):
         raise _invalid(resource, "versionid", "it needs to be a string")
     _check_id(resource.version(vid), vid)
@@ -425,11 +408,7 @@ def _epoch_to_delete(xid: Xid, body: Body) -> int | None:
 
 
 def read_epoch(xid: Xid | str, body: Body) -> int | None:
-    """The epoch that a request expects; `None` if not given.
-
-    Raises:
-        InvalidAttribute: the epoch is not an unsigned integer.
-    """
+    """The epoch, an unsigned integer, that a request expects; `None` if not given."""
     epoch = body.get("epoch")
     if epoch is not None and (not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0):
         raise _invalid(xid, "epoch", "it needs to be an unsigned integer")

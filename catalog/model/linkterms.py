@@ -97,8 +97,7 @@ _SCOPE = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}){1,6}")
 def names_in_context(name: str) -> tuple[str, dict[str, str]]:
     """The prefix and the map of a link that follows a registry of the Confluent API.
 
-    Args:
-        name: the context here of the registry's default context; others have `<name>.` before.
+    `name` is the context here of its default context; its other contexts have `<name>.` before.
     """
     return f"{name}.", {DEFAULT_GROUP: f"schemagroups/{name}"}
 

@@ -67,11 +67,7 @@ _SHARED = {"self", "shortself", "xid"}
 
 
 def read_resource_type(plural: str, definition: Any, where: str) -> ResourceType:
-    """Build the resource type that a source defines.
-
-    Raises:
-        ModelError, ModelRequiredTrue, ModelScalarDefault: at the first broken rule.
-    """
+    """Build the resource type that a source defines."""
     definition, names = as_mapping(definition, where), {"plural", "singular", "typemap"}
     check_aspects(definition, where, names, ABOUT, RESOURCE_SETTINGS, _LEVELS)
     check_names({plural: definition}, where, longest_singular=57, reserved=RESERVED_RESOURCE_NAMES)
@@ -167,8 +163,7 @@ def check_names(
 ) -> None:
     """Reject names of types that are invalid, reserved, or used twice among siblings.
 
-    An empty plural counts as absent: the key has the name, and clients write absent values as
-    empty.
+    An empty plural counts as absent, since clients write absent values as empty.
     """
     names: set[str] = set()
     for plural, definition in types.items():
@@ -353,11 +348,7 @@ def _imported(
 
 
 def check_references(model: Model) -> None:
-    """Reject a model that refers to missing types.
-
-    Raises:
-        ModelError: about the first reference to a missing type.
-    """
+    """Raise a ModelError about the first reference of a model to a missing type."""
     for where, attributes in _levels_of(model):
         for path, attribute in _all(attributes, where):
             _check(attribute, path, model)

@@ -20,8 +20,7 @@ WINDOW_SECONDS = 60.0
 class RefusalKind:
     """The kind of attempts that are recorded together.
 
-    `source` is the client's IPv4 address, or IPv6 network of 64 bits; `caller` is the client's
-    identity.
+    `source` is the client's IPv4 address, or IPv6 network of 64 bits; `caller` its identity.
     """
 
     source: str
@@ -69,11 +68,9 @@ class Refusals:
         at: datetime,
         now: float,
     ) -> None:
-        """Count an attempt.
+        """Count an attempt at `now`, in seconds of a clock that never goes back.
 
-        Args:
-            describe: makes the author; called for the first attempt of a row only.
-            now: the time of a clock that never goes back, in seconds.
+        `describe` makes the author; it is called for the first attempt of a row only.
         """
         window = self._windows.get(kind)
         if window is None and len(self._windows) >= self._most:

@@ -102,13 +102,10 @@ def roles_with(permission: Permission) -> tuple[Role, ...]:
 
 
 def parse_path(text: str) -> str:
-    """The path of a grant, in the stored form.
+    """The path of a grant, in the stored form; any other text is a ValueError.
 
     A path is `/`, or `/GROUPTYPE/GROUPID` with `*` for zero or more characters of a part. Ids are
     equal without regard to case, so the stored form is in lower case.
-
-    Raises:
-        ValueError
     """
     path = text.lower() if text.isascii() else ""
     is_valid = PATH.fullmatch(path) and path.count(_WILDCARD) <= _MOST_WILDCARDS
@@ -152,11 +149,7 @@ class RoleRule:
 
     @classmethod
     def parse(cls, text: str) -> RoleRule:
-        """Read a rule.
-
-        Raises:
-            ValueError: the rule is malformed, or the role does not exist.
-        """
+        """Read a rule; a malformed rule, or a role that does not exist, is a ValueError."""
         role, _, rest = text.partition(":")
         conditions = tuple(_condition(each) for each in rest.split("&"))
         if role not in ROLES or not all(name and value for name, value in conditions):
@@ -187,11 +180,7 @@ class Who:
 
     @classmethod
     def parse(cls, text: str) -> Who:
-        """Read a condition.
-
-        Raises:
-            ValueError
-        """
+        """Read a condition; a malformed condition is a ValueError."""
         if text == ANONYMOUS:
             return cls("anonymous")
         # Cut before the split, so that a long text costs little; the length is checked below.

@@ -148,15 +148,10 @@ def _entity(text: str) -> tuple[Xid, bool]:
 
 
 def check_reference(value: str, definition: Attribute, model: Model) -> None:
-    """Check the target of a value, if values of the type have a target.
+    """Check the target of a valid value, if values of the type have a target.
 
-    Source: core/model.md, "attributes.<STRING>.target", and the types `xid` and `xidtype`.
-
-    Args:
-        value: a value that has passed the check of the type.
-
-    Raises:
-        ValueError: the value points to a type that `model` or the definition's `target` excludes.
+    Source: core/model.md, "attributes.<STRING>.target", and the types `xid` and `xidtype`. Raises a
+    ValueError if the value points to a type that `model` or the definition's `target` excludes.
     """
     if definition.type == "xidtype":
         _check_type(value, model)

@@ -141,13 +141,8 @@ class Definitions(dict[str, Attribute]):
     ) -> tuple[Definitions, list[str]]:
         """The definitions, with the siblings that values of conditional attributes add.
 
-        Args:
-            values: for each conditional attribute, a key of `siblings`; a text that is no key adds
-                nothing.
-
-        Returns:
-            the extended definitions, and the names with several definitions, of which the first
-            counts.
+        `values` has a key of `siblings` for each conditional attribute, or a text that is no key.
+        Returns also the names with several definitions, of which the first counts.
         """
         found = self._extended.get(values)
         if found is None:

@@ -17,12 +17,10 @@ DEFAULT_PORTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkConsent:
-    """The consent of a sink to the delivery of events (http-webhook.md 4).
+    """The consent of a sink, at a time, to the delivery of events (http-webhook.md 4).
 
-    Args:
-        at: the time of the consent.
-        origin: the host name that the consent was given to, which each request has to state.
-        rate: the maximum number of requests in a minute; `None` is no limit.
+    Each request has to state `origin`, the host name that the consent was given to. `rate` is the
+    maximum number of requests in a minute; `None` is no limit.
     """
 
     at: datetime
@@ -34,12 +32,8 @@ class SinkConsent:
 class SigningKey:
     """A key of a subscription, which signs deliveries (Standard Webhooks 1.0).
 
-    Args:
-        id: the name of the key within the subscription.
-        scheme: the kind of signatures.
-        secret: the shared secret for HMAC, or the seed of the private key for ed25519.
-        createdat: the time when the key was made.
-        endsat: the time when the node stops signing with the key; `None` for the current key.
+    `secret` is the shared secret for HMAC, or the seed of the private key for ed25519. The node
+    stops signing with the key at `endsat`; `None` for the current key.
     """
 
     id: str

@@ -78,11 +78,7 @@ YIELDING = "format"
 
 
 def joined(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Join the attributes of an entity.
-
-    Raises:
-        ValueError: two parts have an attribute of the same name.
-    """
+    """Join the attributes of an entity; two attributes of the same name are a ValueError."""
     whole: dict[str, Any] = {}
     for part in parts:
         if clash := sorted(whole.keys() & part.keys()):
@@ -113,10 +109,8 @@ def group_attributes(singular: str) -> dict[str, Any]:
 def version_attributes(singular: str, hasdocument: bool) -> dict[str, Any]:
     """The attributes of every version; a resource shows the attributes of the default version.
 
-    Documents called `format` take the place of the attribute `format`.
-
-    Raises:
-        ValueError: `singular` gives two attributes the same name.
+    Documents called `format` take the place of the attribute `format`. ValueError if `singular`
+    makes two names equal.
     """
     document = {f"{singular}url": _URL, singular: {"type": "any"}, f"{singular}base64": _TEXT}
     common = {

@@ -54,8 +54,7 @@ def is_semantic(vid: str) -> bool:
 def circle(ancestors: Mapping[str, str]) -> list[str]:
     """Find the ids of a circle among ancestors, if any: `{a: b, b: a}` → `[a, b]`.
 
-    Args:
-        ancestors: version id → id of the ancestor; a root maps to itself.
+    A root is its own ancestor.
     """
     settled: set[str] = set()
     for start in ancestors:

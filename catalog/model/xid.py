@@ -89,11 +89,7 @@ class Xid(NamedTuple):
     @staticmethod
     @functools.lru_cache(maxsize=1 << 16)
     def parse(text: str) -> Xid:
-        """Read an entity's path.
-
-        Raises:
-            ValueError: `text` is not the path of a registry, group, resource or version.
-        """
+        """Read the path of a registry, group, resource or version; else raise a ValueError."""
         parts = text.split("/")[1:] if text != "/" else []
         well_formed = (
             text.startswith("/")
@@ -108,10 +104,7 @@ class Xid(NamedTuple):
 
 
 def collection_of(xid: Xid) -> str:
-    """The path of the collection that holds `xid`: `/messagegroups/g/messages`.
-
-    Empty for the registry, which is in no collection.
-    """
+    """The path of the collection that holds an entity: `/messagegroups/g/messages`."""
     if xid.vid:
         return f"/{xid.groups}/{xid.gid}/{xid.resources}/{xid.rid}/versions"
     if xid.rid:

@@ -1,4 +1,8 @@
-"""Reads entities as a GET shows them: single entities, pages and small subtrees."""
+"""Reads entities as a GET shows them: single entities, pages and small subtrees.
+
+With `follows`, cross references are shown as their targets. An entity that does not exist is
+`NotFound`, unless several entities are asked for.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +29,7 @@ _FEWER_AT_ONCE = "Ask for fewer entities at once (`limit`), or for versions page
 
 
 async def read_subtree(connection: Connection, xid: Xid, *, follows: bool = True) -> Loaded:
-    """Read an entity with everything below the entity, without documents.
-
-    Args:
-        follows: show cross references as their targets.
-
-    Raises:
-        NotFound
-        TooLarge: as `load_subtrees`.
-    """
+    """Read an entity with everything below the entity, without documents."""
     rows = await load_subtrees(connection, [str(xid)])
     if not rows or rows[0].xid != str(xid):
         raise NotFound(str(xid))
@@ -46,8 +42,7 @@ async def read_subtree(connection: Connection, xid: Xid, *, follows: bool = True
 async def load_subtrees(connection: Connection, xids: Sequence[str]) -> list[Entity]:
     """Read entities with everything below each entity, parents before their children.
 
-    Raises:
-        TooLarge: the subtrees are too large to hold at once.
+    Raises `TooLarge` if the subtrees are too large to hold at once.
     """
     # The size is measured first, because the rows themselves could exhaust the memory.
     if await store.measure_subtrees(connection, xids) > _MOST_BYTES_AT_ONCE:
@@ -58,14 +53,7 @@ async def load_subtrees(connection: Connection, xids: Sequence[str]) -> list[Ent
 async def read_entity(
     connection: Connection, model: Model, xid: Xid, *, follows: bool = True
 ) -> Loaded:
-    """Read an entity with its counts, or with its default version.
-
-    Args:
-        follows: show a cross reference as its target.
-
-    Raises:
-        NotFound
-    """
+    """Read an entity with its counts, or with its default version."""
     loaded = await read_entities(connection, model, [xid], follows=follows)
     if str(xid) not in loaded.entities:
         raise NotFound(str(xid))
@@ -127,7 +115,6 @@ async def read_page(
         limit: the most entities of the page, which has fewer if they are large; `None` for all.
 
     Raises:
-        NotFound: the owner does not exist.
         TooLarge: without a limit, the entities are too large to hold at once.
     """
     listing = collection = f"{str(owner).rstrip('/')}/{plural}"
@@ -176,11 +163,7 @@ async def most_fitting(
 ) -> int | None:
     """The number of entities that a page may have, given the xids of the next entities.
 
-    Args:
-        limit: as for `read_page`.
-
-    Raises:
-        TooLarge: as `read_page`.
+    `limit` and `TooLarge` are as for `read_page`.
     """
     if len(xids) <= _ALWAYS_FITTING:
         return limit
@@ -192,11 +175,7 @@ async def most_fitting(
 
 
 async def read_owner(connection: Connection, owner: Xid, *, follows: bool = True) -> Loaded:
-    """Read the resource that owns a collection of versions.
-
-    Raises:
-        NotFound
-    """
+    """Read the resource that owns a collection of versions."""
     loaded = Loaded(entities=await store.load(connection, [str(owner)]))
     if str(owner) not in loaded.entities:
         raise NotFound(str(owner))
@@ -208,10 +187,8 @@ async def read_owner(connection: Connection, owner: Xid, *, follows: bool = True
 async def follow(connection: Connection, loaded: Loaded, *, versions: bool = False) -> None:
     """Show every loaded cross reference as its target, one level deep.
 
-    Args:
-        versions: with all versions, not just the default version.
-
-    Source: core/spec.md, "Cross Referencing Resources".
+    Source: core/spec.md, "Cross Referencing Resources". The target has its default version, or all
+    its `versions`.
     """
     # Entities of other kinds may have an extension named `xref`.
     resources = (each for each in loaded.entities.values() if each.kind == "resource")
@@ -242,8 +219,7 @@ async def load_documents(
 ) -> None:
     """Load the documents of the versions among the given entities.
 
-    Raises:
-        TooLarge: the documents are too large to hold at once.
+    Raises `TooLarge` if the documents are too large to hold at once.
     """
     stored = {
         loaded.stored.get(entity.xid, entity.xid)

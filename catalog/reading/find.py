@@ -37,10 +37,7 @@ async def match_chain(
 
     The owners of these entities meet the earlier conditions. Starts at the lowest level whose
     condition the search index supports, else at the top, and reads everything below the matches
-    there.
-
-    Args:
-        only: the ids of the members of the first collection to search; `None` for all members.
+    there. `only` has the ids of the members of the first collection to search; `None` for all.
     """
     indexed = [level for level, condition in enumerate(conditions) if condition.lookup]
     level = indexed[-1] if indexed else 0
@@ -107,11 +104,7 @@ def write_token(key: SortKey) -> str:
 
 
 def read_token(token: str, sort: Sort | None) -> SortKey:
-    """Parse a token that `write_token` wrote for a page in the same order.
-
-    Raises:
-        BadRequest: the text is not a token of this order.
-    """
+    """Parse a token that `write_token` wrote for a page in the same order; else BadRequest."""
     try:
         key = _key_of(token)
         if sort is not None and sort.key == "modifiedat" and key.text:
@@ -155,10 +148,7 @@ Count: TypeAlias = Callable[[Connection, str], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPage:
-    """A page: its entities in order, and the token of the next page; empty at the end.
-
-    `total` is the number of entities on all pages.
-    """
+    """A page: its entities in order, the token of the next page, and the number on all pages."""
 
     xids: list[str]
     following: str = ""

@@ -13,11 +13,7 @@ from catalog.store.entities import Shown
 
 
 def check_readable(entity: Entity) -> None:
-    """Refuse to show an entity whose stored attributes are unreadable.
-
-    Raises:
-        DataRetrievalError
-    """
+    """Refuse to show an entity whose stored attributes are unreadable."""
     if entity.damage:
         raise DataRetrievalError(entity.xid, detail=f"{entity.xid} is damaged: {entity.damage}.")
 
@@ -79,11 +75,7 @@ class Loaded:
         return self.entities.get(f"{resource.xid}/versions/{vid}")
 
     def document_of(self, version: Entity) -> bytes:
-        """The document of a version, empty if the version has none.
-
-        Raises:
-            DataRetrievalError: the bytes of the document are missing.
-        """
+        """The document of a version, empty if it has none; DataRetrievalError if it is lost."""
         if version.document is not None:
             return version.document
         body = self.documents.get(self.stored.get(version.xid, version.xid))
@@ -92,10 +84,7 @@ class Loaded:
         return body or b""
 
     def see_through(self, source: Entity, target: Entity) -> Entity:
-        """Show a cross reference as its target, under the xid of the cross reference.
-
-        Source: core/spec.md, "Cross Referencing Resources".
-        """
+        """Show a cross reference as its target, under the xid of the cross reference."""
         seen = replace(
             source,
             epoch=target.epoch,

@@ -55,11 +55,7 @@ class ReferenceEdge:
 
 @record
 class ReferenceEdges:
-    """Edges between entities.
-
-    Args:
-        are_complete: whether the bounds of a search left no edge out.
-    """
+    """Edges between entities; `are_complete` if the bounds of a search left no edge out."""
 
     edges: Sequence[ReferenceEdge]
     are_complete: bool
@@ -91,13 +87,7 @@ class SchemaAddresses:
 
 
 class ReferenceReader:
-    """Follows references within one snapshot.
-
-    Args:
-        own: the authority of the node.
-        bases: the URLs of the registry's root.
-        addresses: the addresses of another API that name schemas.
-    """
+    """Follows references within one snapshot, of a node with the authority `own` and root URLs."""
 
     def __init__(
         self,

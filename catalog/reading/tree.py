@@ -95,8 +95,7 @@ async def read_listed(
 ) -> Chunks:
     """Read members of a branch's collection in the order of `xids`, with the entities below.
 
-    Args:
-        roots: the matches to read below the members (see `read_matches`); `None` for everything.
+    `roots` are the matches to read below the members (`read_matches`); `None` for everything.
     """
     if branch.is_flat:
         for first in range(0, len(xids), _LISTED_AT_ONCE):
@@ -132,11 +131,7 @@ async def read_batches(
 ) -> AsyncIterator[tuple[list[Entity], Loaded]]:
     """Complete groups and resources, in order, with everything that each shows.
 
-    Args:
-        follows: show cross references as their targets.
-
-    Raises:
-        TooLarge: the documents of a single resource are too large to hold at once.
+    Raises `TooLarge` if the documents of a single resource are too large to hold at once.
     """
     held: list[Entity] = []
     async for chunk in chunks:

@@ -70,10 +70,7 @@ class Visible:
         return None if ids is None else len(ids)
 
     def query(self, collection: str, count: int) -> str:
-        """The query with which a collection's URL shows the same `count` entities.
-
-        Source: core/spec.md, "Filter Flag".
-        """
+        """The query with which a collection's URL shows the same `count` entities."""
         if self.is_everything:
             return ""
         texts = self.filter_of(collection) if count else [EXCLUDE_ALL]

@@ -32,12 +32,7 @@ PROVENANCE_IGNORED = Rule("provenance_ignored", 'CloudEvents Registry 0.5, "orig
 
 
 def check_provenance(given: Mapping[str, Any], kept: Mapping[str, Any]) -> Iterator[Fault]:
-    """Check that a catalog keeps the authority and origin that a document or request gives.
-
-    Args:
-        given: the attributes of an entity as the document or request gives them.
-        kept: the attributes of the entity as the catalog stores them.
-    """
+    """Check that a catalog keeps the authority and origin that a document or request gives."""
     for name in sorted(PROVENANCE & given.keys()):
         if given[name] is not None and name not in kept:
             yield PROVENANCE_IGNORED.broken(
@@ -72,11 +67,9 @@ class DomainRules:
         subjects: Iterable[Subject],
         answers: Callable[[list[Check]], Awaitable[Sequence[str]]],
     ) -> list[tuple[Xid, Fault]]:
-        """Find the faults of the schemas that versions of messages embed.
+        """Find the faults of the schemas that versions of messages, among the subjects, embed.
 
-        Args:
-            subjects: the entities to check; entities other than versions of messages are skipped.
-            answers: runs checks of documents, and returns the fault of each document, or "".
+        `answers` runs checks of documents, and returns the fault of each document, or "".
         """
         found = [
             (subject, check)

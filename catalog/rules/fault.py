@@ -33,12 +33,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A rule that an entity breaks.
-
-    Args:
-        pointer: the JSON pointer of the faulty attribute in the entity.
-        message: the fault and its correction, in a sentence.
-    """
+    """A broken rule, at a JSON pointer in the entity; the message has the fault and the correction."""
 
     rule: Rule
     pointer: str
@@ -120,9 +115,7 @@ def normal_protocol(protocol: str) -> str:
 def check_headers(name: str, section: Any, *, is_http: bool = False) -> Iterator[Fault]:
     """Check that header names are not empty, and that names of HTTP headers are tokens.
 
-    Args:
-        name: the name of the section in the protocol's options.
-        section: a map by header names, or an array of objects with names.
+    `section` is a map by header names, or an array of objects with names.
     """
     headers: dict[Any, Any] = {}
     if isinstance(section, dict):

@@ -201,7 +201,7 @@ def _cloudevent(subject: Subject) -> Iterator[Fault]:
 def _differ(subject: Subject, own: str, stated: str) -> bool:
     """Whether two media types differ, apart from their parameters.
 
-    Never in structured mode: the media type of the message is the media type of the envelope there.
+    Never in structured mode: the media type of the message is that of the envelope there.
     """
     is_structured = subject.object("envelopeoptions").get("mode") == "structured"
     is_envelope = own.lower().startswith("application/cloudevents")

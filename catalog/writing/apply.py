@@ -23,10 +23,9 @@ _MANY_ENTITIES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The xids of the entities in documents.
+    """The xids of the entities in documents; only versions of resources in `listing` are pruned.
 
-    `listing` has the resources whose versions the documents list; only versions of resources in
-    `listing` are pruned.
+    `listing` has the resources whose versions the documents list.
     """
 
     xids: frozenset[str]
@@ -53,9 +52,7 @@ class Wanted:
 class Pruned:
     """The entities to delete, and the entities that stay although no document has them.
 
-    Args:
-        left_alone: the xids of entities of a different authority.
-        kept: the xids of groups with resources that stay.
+    `left_alone` has entities of a different authority, `kept` groups with resources that stay.
     """
 
     deletes: tuple[Xid, ...] = ()
@@ -66,11 +63,10 @@ class Pruned:
 def prune(
     stored: Mapping[str, Entity], wanted: Wanted, *, authority: str, is_owned: Callable[[str], bool]
 ) -> Pruned:
-    """Find the entities to delete.
+    """Find the entities to delete, among groups with every entity below.
 
     Args:
-        stored: the groups with every entity below, by xid.
-        authority: the node's authority.
+        authority: the node's authority, of which all deleted entities are.
         is_owned: whether the apply owns the entity at an xid, so that it may be deleted.
     """
     due = [
@@ -153,11 +149,8 @@ class Ownership:
 class Apply(Composer):
     """The composer of an interaction that writes only changes, with the deletes of pruning.
 
-    After `compose`, `pruned` has the entities to delete and to keep.
-
-    Args:
-        interaction: the upserts, as read from the documents.
-        authority: the node's authority.
+    After `compose`, `pruned` has the entities to delete and to keep. `interaction` has the upserts,
+    as read from the documents.
     """
 
     def __init__(

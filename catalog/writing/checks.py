@@ -38,10 +38,7 @@ async def run_checks(
     alone, and an error lists every violation.
 
     Args:
-        capabilities: name the formats and the compatibility rules that are checked.
-        checker: checks documents against their formats.
-        is_exclusive: the entities that the checks read cannot change before the write.
-        is_referred: cross references to written resources may exist.
+        is_exclusive, is_referred: as for `Decider`.
         tries_again: also check unchanged versions that could not be checked so far.
 
     Raises:
@@ -78,10 +75,7 @@ def _refuse(drafts: Drafts) -> None:
 class ConstraintCheck:
     """Step 7 of core/spec.md, "Resource Processing Algorithm", for a whole interaction.
 
-    Args:
-        is_exclusive: the entities that the check reads cannot change before the write. Entities
-            without drafts are only checked then.
-        is_referred: cross references to written resources may exist.
+    Entities without drafts are checked only if they cannot change before the write.
     """
 
     def __init__(
@@ -94,11 +88,7 @@ class ConstraintCheck:
         self._checked: set[str] = set()
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
-        """Add the constraints that live resources break to the violations of the drafts.
-
-        Raises:
-            MustBeginAgain: the check needs the lock on the whole catalog.
-        """
+        """Add the constraints that live resources break to the violations of the drafts."""
         self._checked = {str(each.xid) for each in resources}
         slices = Slices()
         for each in resources:

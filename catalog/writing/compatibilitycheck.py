@@ -134,11 +134,7 @@ class CompatibilityCheck:
 
 
 class _Ancestry:
-    """The versions to compare each version with: the direct ancestor, or every ancestor.
-
-    Args:
-        transitive: compare with every ancestor.
-    """
+    """The versions to compare each version with: the direct ancestor, or `transitive` every one."""
 
     def __init__(self, resource: ResourcePlan, *, transitive: bool) -> None:
         drafts = resource.versions

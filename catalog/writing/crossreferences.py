@@ -45,11 +45,7 @@ def target_in(meta: Body | None) -> Xid | None:
 
 
 def check_xref(model: Model, xid: Xid, value: Any) -> None:
-    """Refuse an impossible target of a cross reference; the target need not exist.
-
-    Raises:
-        MalformedXref
-    """
+    """Raise `MalformedXref` for an impossible target of a cross reference; it need not exist."""
     target = target_in({"xref": value})
     if target is None:
         fault = "it needs to be the xid of a resource"
@@ -71,10 +67,6 @@ def refer(
 
     Args:
         default: the `setdefaultversionid` flag.
-
-    Raises:
-        ExtraXrefAttribute: the request has content besides the target.
-        BadDefaultVersionId, MalformedXref, MismatchedEpoch, MismatchedId
     """
     kind = drafts.model.groups[draft.xid.groups].resources[draft.xid.resources]
     meta = upsert.meta or {}

@@ -32,11 +32,9 @@ class Decider:
     """The state of a catalog on which interactions are decided.
 
     Args:
-        content: the content of the catalog.
         configuration: the configuration in force once the interaction is written, with which the
             interaction was read.
         authority: the catalog's authority, which will own the new entities.
-        checker: checks documents against their formats.
         is_exclusive: the entities that the decision reads cannot change before the write.
         is_referred: cross references to touched resources may exist.
         has_lived: new entities may have existed before and left tombstones.
@@ -58,7 +56,6 @@ class Decider:
         Args:
             before: the registry, and every touched group, resource and version, except the
                 entities below groups to be deleted.
-            now: the time of the interaction.
 
         Raises:
             XRegistryError: the interaction is refused, with every violation found.
@@ -105,10 +102,7 @@ class Decider:
         )
 
     async def _below(self, interaction: Interaction) -> dict[str, Entity]:
-        """The entities below the groups to be deleted.
-
-        Resources to be deleted were already read with their versions.
-        """
+        """The entities below groups to be deleted; resources to be deleted were read already."""
         groups = [str(delete.xid) for delete in interaction.deletes if delete.xid.kind == "group"]
         rows = await self.content.load_subtrees(groups) if groups else []
         return {row.xid: row for row in rows}
@@ -166,14 +160,11 @@ class Decider:
 
 
 class Plan:
-    """The steps of one interaction.
+    """The steps of one interaction, on drafts of the entities that it touches.
 
     After `run`, `resources` are the resources that were written or lost versions, and
-    `left_alone` are the xids of read-only entities that were not written.
-
-    Args:
-        drafts: drafts of the entities that the interaction touches, as stored.
-        deleted_versions: the numbers that were ids of deleted versions, by resource.
+    `left_alone` are the xids of read-only entities that were not written. `deleted_versions` has
+    the numbers that were ids of deleted versions, by resource.
     """
 
     def __init__(
@@ -223,8 +214,7 @@ class Plan:
     def _leaves_alone(self, xid: Xid) -> bool:
         """Whether to leave a read-only entity alone (core/spec.md, "Ignore Flag").
 
-        Raises:
-            BadFlag: the request is for the read-only entity itself, so no write would be left.
+        A request for the read-only entity itself is refused, since no write would be left.
         """
         if "readonly" not in self.interaction.ignore:
             return False

@@ -40,11 +40,7 @@ class CheckedRequests:
         self._contentions: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def begin(self, client: str, *, is_bounded: bool = True) -> RequestChecks:
-        """The checks of a new request of a client.
-
-        Args:
-            is_bounded: whether the total time of the checks is limited.
-        """
+        """The checks of a new request; `is_bounded` limits the total time of the checks."""
         seconds = _SECONDS_OF_REQUEST if is_bounded else math.inf
         return RequestChecks(self, client, Budget(seconds))
 
@@ -118,10 +114,7 @@ class RequestChecks:
         self._known |= found
 
     async def answers(self, checks: Sequence[Check]) -> Sequence[str]:
-        """The fault found by each check, or ""; unknown results are checked first.
-
-        Must be called outside of transactions.
-        """
+        """The fault found by each check, or "". Not to be called within transactions."""
         due = [check for check in checks if self.known(check.key) is None]
         if due:
             await self.run(due)

@@ -20,13 +20,10 @@ from catalog.writing.drafts import Draft
 def update_document(
     draft: Draft, body: Body, kind: ResourceType, *, patch: bool, document: VersionDocument | None
 ) -> list[XRegistryError]:
-    """Give a draft the document and the media type in a request.
+    """Give a draft the document and the media type in a request; return the violations.
 
     Source: core/spec.md, "<RESOURCE>* Attribute Processing". Must be called after the attributes
     were updated, so that the media type is known.
-
-    Returns:
-        the violations, at most one.
     """
     value, encoded, url = document_names(kind)
     given = [name for name in (value, encoded, url) if name in body]
@@ -72,12 +69,7 @@ def keep_equal_document(draft: Draft, body: Body, kind: ResourceType, stored: by
     """Have a draft keep its stored document if the document of the request is equal.
 
     An export shows an empty document for a version without a document, so an empty document
-    equals none. Else documents are equal that have one SHA-256.
-
-    Args:
-        draft: the draft with the document of the request.
-        stored: the stored document, for JSON that may differ in white space and in the order of
-            members; `None` if the stored document was not read.
+    equals none. JSON is equal in any layout, if the stored document was read (`stored`).
     """
     if draft.before is None or draft.document is None:
         return
@@ -96,9 +88,7 @@ def compared_documents(
 ) -> list[str]:
     """The xids of versions whose stored documents may equal a request's in a different layout.
 
-    Args:
-        before: the stored resources and versions, by xid.
-        with_ids_only: leave out versions without a schema id, whose documents may change.
+    `with_ids_only` leaves out versions without a schema id, whose documents may change.
     """
     found = []
     for upsert in upserts:
@@ -117,11 +107,7 @@ def compared_documents(
 def _versions_in(
     upsert: ResourceUpsert, before: Mapping[str, Entity]
 ) -> Iterator[tuple[str, Body]]:
-    """The ids and bodies of a request's versions with an id.
-
-    Includes the body of the stored default version. Versions without an id are new, so no stored
-    document can be equal.
-    """
+    """The ids and bodies of a request's versions with an id, and of the default version."""
     yield from ((version.vid, version.body) for version in upsert.versions if version.vid)
     stored = before.get(str(upsert.xid))
     if upsert.default is not None and stored is not None and "xref" not in stored.attributes:

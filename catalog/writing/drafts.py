@@ -1,6 +1,7 @@
 """The drafts of an interaction, and the rules common to every kind of entity: pure, no I/O.
 
-Every rule works on drafts. Drafts keep the entities as stored, so that each epoch rises once.
+Every rule works on drafts. Drafts keep the entities as stored, so that each epoch rises once. A
+rule raises the error that refuses a step, and the plan of the interaction collects the error.
 """
 
 from __future__ import annotations
@@ -145,15 +146,13 @@ class Drafts:
     """The drafts of an interaction, by xid, and the rules common to every kind of entity.
 
     Args:
-        model: the registry's model.
         before: the registry, and every touched group, resource and version.
         authority: the node's authority, which owns the entities that the node creates or may
             write.
         now: the time of the interaction, the same for each entity.
         referred: the entities shown by touched cross references before the interaction, by xid.
         writes_only_changes: leave entities alone that the interaction does not change.
-        documents: the stored documents to compare with documents of the interaction, by the xid
-            of the version.
+        documents: stored documents to compare with documents of the interaction, by version.
     """
 
     def __init__(
@@ -219,11 +218,7 @@ class Drafts:
         self._rules.pop(str(group), None)
 
     def create(self, xid: Xid) -> Draft:
-        """Add the draft of a new entity; the parent gains a child and is touched.
-
-        Raises:
-            NotFound: the group of a new resource does not exist.
-        """
+        """Add the draft of a new entity; the parent gains a child and is touched."""
         if xid.kind == "resource" and self.live(xid.group) is None:
             raise NotFound(str(xid.group))
         draft = Draft.new(xid, self.now)
@@ -234,11 +229,7 @@ class Drafts:
         return draft
 
     def touch(self, draft: Draft) -> None:
-        """Count an entity as updated at the time of the interaction.
-
-        Raises:
-            Readonly: the entity belongs to a different authority.
-        """
+        """Count an entity as updated at the time of the interaction."""
         self.check_writable(draft)
         if not draft.is_touched:
             draft.is_touched = True
@@ -249,19 +240,12 @@ class Drafts:
 
         The epoch and the time of modification stay, as no client has updated the entity
         (core/spec.md, "Attributes").
-
-        Raises:
-            Readonly: the entity belongs to an authority other than this node's.
         """
         self.check_writable(draft)
         draft.is_noted = True
 
     def delete(self, delete: Delete) -> Draft | None:
-        """Delete an entity with every entity below.
-
-        Returns:
-            the draft of the entity, or `None` if the entity did not exist.
-        """
+        """Delete an entity with every entity below, and return the draft of an existing one."""
         draft = self.live(delete.xid)
         if draft is None:
             if delete.must_exist:
@@ -330,10 +314,6 @@ class Drafts:
         In an interaction that writes only changes, the entity counts as updated only if the draft
         changed. There, a `modifiedat` in the body is a lower bound: if the entity has a later
         `modifiedat` already, the body changes nothing.
-
-        Raises:
-            MismatchedEpoch
-            Readonly: the entity belongs to a different authority.
         """
         before = draft.before
         if before is None:
@@ -395,9 +375,7 @@ class Drafts:
     def check_decided(self, draft: Draft, definitions: Mapping[str, Attribute]) -> None:
         """Check attributes that the server decides against narrower definitions of the model.
 
-        Args:
-            definitions: the narrowed definitions; attributes that the entity lacks are not
-                required.
+        Attributes that the entity lacks are not required.
         """
         if not definitions:
             return
@@ -445,12 +423,7 @@ class GroupRules:
 
     @classmethod
     def of(cls, kind: GroupType, xid: Xid, attributes: Mapping[str, Any]) -> GroupRules:
-        """The rules of a group with the given attributes.
-
-        Raises:
-            InvalidAttribute: the group's constraints are invalid, or allow more than the
-                constraints of the group type.
-        """
+        """The rules of a group with the given attributes, which may not widen those of the type."""
         try:
             merged = merge_constraints(kind, attributes.get("constraints"))
         except ValueError as error:
@@ -466,11 +439,7 @@ class GroupRules:
         return apply_defaults(attributes, self.constraints, plural)
 
     def broken_by(self, attributes: Mapping[str, Any], plural: str) -> list[tuple[str, str]]:
-        """The path and the kind of each constraint that a version breaks.
-
-        Args:
-            attributes: the attributes of the version, with the ids.
-        """
+        """The path and the kind of each constraint that a version, with its ids, breaks."""
         return violations(attributes, self.constraints, plural, self.attributes)
 
     def differ_from(self, other: GroupRules) -> bool:

@@ -38,10 +38,9 @@ class DocumentChecker(Protocol):
 
 
 def note(drafts: Drafts, draft: Draft, name: str, reason: str | None) -> None:
-    """Note the result of a check in the attributes of a version.
+    """Note the result of a check, `FORMAT` or `COMPATIBILITY`, in the attributes of a version.
 
     Args:
-        name: `FORMAT` or `COMPATIBILITY`.
         reason: why the version could not be checked; "" for a valid version, `None` for a version
             that is not checked.
     """

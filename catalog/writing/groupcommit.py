@@ -65,12 +65,7 @@ class _Unfit(Exception):
 
 
 class GroupCommit:
-    """The small interactions of one process.
-
-    Args:
-        checked_requests: an interaction with a document to be checked is applied alone.
-        signers: the signers with the keys of the node's authority.
-    """
+    """The small interactions of one process."""
 
     def __init__(
         self, database: SharedDatabase, checked_requests: CheckedRequests, signers: OwnSigners

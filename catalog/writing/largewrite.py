@@ -97,9 +97,8 @@ _MOST_GROUPS = 1000
 class PlannedWrite:
     """The write of a large interaction, as planned at a snapshot.
 
-    The plan holds while the entities that the plan depends on do not change.
-
-    `read`, `read_whole` and `absent` are as for `lock_planned`.
+    The plan holds while the entities that the plan depends on do not change: `read`, `read_whole`
+    and `absent` are as for `lock_planned`.
     """
 
     interaction: Interaction
@@ -119,7 +118,6 @@ class LargeWrite:
     Args:
         caller: the caller whose view of the catalog the composer reads.
         configuration: the configuration with which the interaction was read.
-        signers: the signers with the keys of the node's authority.
         condition: may refuse the interaction; called in both transactions.
     """
 
@@ -132,9 +130,6 @@ class LargeWrite:
 
     async def plan(self, connection: Connection, results: KnownResults) -> PlannedWrite:
         """Compose, decide and check the interaction at the connection's snapshot.
-
-        Args:
-            results: the known results of checks of documents.
 
         Raises:
             ConfigurationChanged, CatalogRecovering, HandoverUnderWay: as `lock_and_load`.

@@ -51,8 +51,6 @@ def outcome_of(
 
     Args:
         interaction: the id of the interaction.
-        author: the author of the interaction.
-        trace: the trace of the changes.
         tombstones: the tombstones of new entities that existed before; the epochs of the new
             entities continue from the tombstones.
     """

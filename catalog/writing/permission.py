@@ -15,12 +15,9 @@ _REGISTRY = "/"
 
 
 async def check_interaction(connection: Connection, interaction: Interaction) -> None:
-    """Refuse an interaction that names entities which the client may not write.
+    """Refuse an interaction that names entities which the client may not write (`check_writes`).
 
     Must be called before steps whose errors could reveal entities hidden from the client.
-
-    Raises:
-        Forbidden, Unauthenticated: as `check_writes`.
     """
     scope = interaction.caller.writes
     if scope is EVERYTHING:

@@ -35,8 +35,6 @@ class ResourcePlan:
     """The steps for one resource.
 
     Args:
-        drafts: the drafts of the interaction.
-        xid: the xid of the resource.
         deleted: the numbers that were ids of deleted versions.
         default: the `setdefaultversionid` flag.
     """
@@ -238,8 +236,7 @@ class ResourcePlan:
     def _update_meta(self, meta: Body, *, patch: bool) -> None:
         """Update the meta of the resource (step 4).
 
-        The epoch of a former cross reference is not checked: clients were shown the epoch of the
-        target.
+        The epoch of a former cross reference is not checked: clients were shown the target's.
         """
         self.drafts.check_id(self.draft.shown_as, self.kind.singular, self.xid.rid, meta)
         if self.is_new:

@@ -126,8 +126,7 @@ class Reconfiguration(Protocol):
     ) -> None:
         """Adapt every entity to the configuration, or refuse the configuration, and save both.
 
-        Raises:
-            ChecksDue: documents have to be checked first.
+        Raises `ChecksDue` if documents have to be checked first.
         """
         ...
 
@@ -141,8 +140,6 @@ class WriteTransaction:
         configuration: the configuration with which the interactions were read.
         reconfiguration: the configuration that a single interaction asks for, with which the
             interaction was read.
-        results: the known results of checks of documents.
-        signers: the signers with the keys of the node's authority.
     """
 
     connection: Connection
@@ -302,11 +299,7 @@ class WriteTransaction:
 
 
 def touched_by(interaction: Interaction, revision: int) -> Touched:
-    """The entities that an interaction is about to write.
-
-    Args:
-        revision: the revision of the configuration with which the interaction was read.
-    """
+    """The entities that an interaction, read with the revision of a model, is about to write."""
     written = [upsert.xid for upsert in interaction.resources]
     metas = (upsert.meta for upsert in interaction.resources if upsert.meta is not None)
     targets = [xid for meta in metas if (xid := target_in(meta))]
@@ -332,8 +325,5 @@ def _owner(entity: Entity) -> str:
 
 
 def _is_reference(outcome: Outcome) -> bool:
-    """Whether an outcome depends on the target of a cross reference.
-
-    Within a batch, a second interaction may be writing the target, so the outcome is not safe.
-    """
+    """Whether an outcome depends on the target of a cross reference, which a batch may write."""
     return any("xref" in entity.attributes for entity in outcome.before.values())

@@ -46,11 +46,7 @@ def newest_of(versions: Iterable[Draft], kind: ResourceType) -> str | None:
 
 
 def check_new_id(xid: Xid, kind: ResourceType) -> None:
-    """Refuse an id that gives a version no place in the order.
-
-    Raises:
-        MalformedId: versions are ordered as semantic versions, and the id is no semantic version.
-    """
+    """Refuse an id that gives a version no place among semantic versions."""
     if kind.versionmode == SEMVER and not is_semantic(xid.vid):
         raise errors.MalformedId(
             str(xid), id=xid.vid, error_detail="its versionmode needs semantic versions"
@@ -60,11 +56,8 @@ def check_new_id(xid: Xid, kind: ResourceType) -> None:
 def next_version_id(versions: Sequence[Draft], kind: ResourceType, deleted: Iterable[range]) -> str:
     """An id for a new version (core/spec.md, "Version IDs").
 
-    The id is the lowest number that is not an id and never was. If versions are ordered as
-    semantic versions, the id makes the new version the newest.
-
-    Args:
-        deleted: the numbers that were ids of deleted versions.
+    The id is the lowest number that is not an id and never was (`deleted`). If versions are ordered
+    as semantic versions, the id makes the new version the newest.
     """
     taken = [draft.xid.vid for draft in versions]
     if kind.versionmode == SEMVER:
@@ -107,11 +100,7 @@ def disown(drafts: Drafts, versions: Iterable[Draft], gone: set[str]) -> None:
 
 
 def check_ancestors_exist(versions: Sequence[Draft]) -> None:
-    """Refuse ancestors other than versions of the same resource.
-
-    Raises:
-        UnknownId
-    """
+    """Refuse ancestors other than versions of the same resource."""
     vids = {draft.xid.vid for draft in versions}
     for draft in versions:
         ancestor = draft.attributes.get("ancestorid", draft.xid.vid)
@@ -120,11 +109,7 @@ def check_ancestors_exist(versions: Sequence[Draft]) -> None:
 
 
 def check_lineage(resource: Xid, versions: Sequence[Draft], kind: ResourceType) -> None:
-    """Refuse circles, and more roots than the resource's type allows.
-
-    Raises:
-        AncestorCircularReference, MultipleRoots
-    """
+    """Refuse circles, and more roots than the resource's type allows."""
     ancestors = {draft.xid.vid: draft.attributes["ancestorid"] for draft in versions}
     if vids := circle(ancestors):
         raise errors.AncestorCircularReference(str(resource), list=",".join(vids))
@@ -148,11 +133,7 @@ def adopt(versions: Sequence[Draft], orphans: Iterable[Draft]) -> None:
 
 
 class _Leaves:
-    """The versions without descendants, newest last.
-
-    Args:
-        waiting: the ids of versions without an ancestor so far.
-    """
+    """The versions without descendants, newest last; `waiting` has the ids without an ancestor."""
 
     def __init__(self, versions: Sequence[Lineage], waiting: Collection[str]) -> None:
         self._keys = {version.vid: _key(version) for version in versions}
@@ -250,11 +231,7 @@ def initial_stickiness(kind: ResourceType) -> bool:
 
 
 def choose_default(draft: Draft, meta: Body, kind: ResourceType, *, patch: bool) -> None:
-    """Apply the choice of a default version in a write of a resource's meta.
-
-    Raises:
-        InvalidAttribute
-    """
+    """Apply the choice of a default version in a write of a resource's meta."""
     attributes = draft.attributes
     chosen, sticky = meta.get(ID), meta.get(STICKY)
     if chosen is not None and not isinstance(chosen, str):
@@ -285,12 +262,7 @@ def _stick(draft: Draft, kind: ResourceType, sticky: Any) -> None:
 def force_default(draft: Draft, wanted: str, written: Sequence[Draft], kind: ResourceType) -> None:
     """Apply the `setdefaultversionid` flag, which overrides the meta of the request.
 
-    Args:
-        written: the drafts of the versions in the request.
-
-    Raises:
-        DefaultVersionIdRequest: the flag is for the new version, and no version was created.
-        InvalidAttribute
+    `written` are the versions in the request: the flag `request` is for a new one among them.
     """
     if wanted == NEWEST:
         _stick(draft, kind, False)
@@ -313,10 +285,7 @@ def forget_default(draft: Draft, kind: ResourceType) -> None:
 def settle_default(draft: Draft, versions: Sequence[Draft], kind: ResourceType) -> None:
     """Find the default version, once every version has the final state.
 
-    Raises:
-        SetDefaultVersionStickyFalse: the default is sticky, but the type keeps a single version.
-        MissingVersions: the resource has no versions.
-        UnknownId: the chosen version does not exist.
+    Refuses a sticky choice where the type keeps a single version, and a choice that is missing.
     """
     attributes = draft.attributes
     if attributes[STICKY] and kind.maxversions == 1:

@@ -89,16 +89,7 @@ _MOST_PLANS = 3
 
 
 class Writer:
-    """Applies each interaction as a whole or not at all.
-
-    Args:
-        database: the database, for the caller who writes.
-        group_commit: writes the small interactions of every caller.
-        checked_requests: the requests whose documents are checked.
-        signers: the signers with the keys of the node's authority.
-        metrics: count the interactions.
-        tracing: records a span for each interaction.
-    """
+    """Applies each interaction as a whole or not at all, for the caller of `database`."""
 
     def __init__(
         self,
@@ -266,9 +257,6 @@ class Writer:
         """Refuse a client without the right to write to a group that is being handed over.
 
         The lock fails before the rights are checked, and its error would reveal the handover.
-
-        Raises:
-            Forbidden, Unauthenticated: the client may not write to the group.
         """
         if (scope := self._database.caller.writes) is not EVERYTHING:
             async with self._database.transaction() as connection:
