@@ -33,7 +33,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A broken rule, at a JSON pointer in the entity; the message has the fault and the correction."""
+    """A broken rule, at a JSON pointer in the entity; the message says how to correct it."""
 
     rule: Rule
     pointer: str
