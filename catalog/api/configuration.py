@@ -163,8 +163,7 @@ async def _resolve(
 
 
 async def _fetch(session: aiohttp.ClientSession, settings: Settings, url: str) -> Any:
-    refusal = why_refused(url, settings)
-    if refusal is not None:
+    if refusal := why_refused(url, settings):
         raise _unusable(url, refusal)
     try:
         async with session.get(url, headers={"Accept": "application/json"}) as response:

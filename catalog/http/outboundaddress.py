@@ -37,8 +37,8 @@ NOT_PUBLIC = "its host is not a public address"
 OF_PLATFORM = "its host is at an address that CONCORD_ALLOWED_ADDRESSES would have to name"
 
 
-def why_address_refused(address: str, settings: Settings) -> str | None:
-    """The reason why a node does not connect to an IP address, or `None`.
+def why_address_refused(address: str, settings: Settings) -> str:
+    """The reason why a node does not connect to an IP address, or "".
 
     Every IPv4 address within an IPv6 address (mapped, NAT64, 6to4, Teredo) has to be allowed as
     well.
@@ -54,7 +54,7 @@ def why_address_refused(address: str, settings: Settings) -> str | None:
     if any(_is_within(form, _PLATFORM) for form in unnamed):
         return OF_PLATFORM
     if settings.allows_private_addresses or all(_is_public(form) for form in unnamed):
-        return None
+        return ""
     return NOT_PUBLIC
 
 
@@ -72,8 +72,8 @@ def why_refused(
     *,
     schemes: Sequence[str] = ("http", "https"),
     most_hosts: int = 1,
-) -> str | None:
-    """The reason why a URL is refused as the target of later requests, or `None`.
+) -> str:
+    """The reason why a URL is refused as the target of later requests, or "".
 
     Names are not resolved: addresses are checked when a connection is opened.
 
@@ -85,10 +85,10 @@ def why_refused(
     if len(urls) > most_hosts:
         return f"it must not name more than {most_hosts} hosts"
     refusals = (_why_host_refused(each, settings, schemes) for each in urls)
-    return next((each for each in refusals if each is not None), None)
+    return next(filter(None, refusals), "")
 
 
-def _why_host_refused(url: str, settings: Settings, schemes: Sequence[str]) -> str | None:
+def _why_host_refused(url: str, settings: Settings, schemes: Sequence[str]) -> str:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -106,16 +106,16 @@ def _why_host_refused(url: str, settings: Settings, schemes: Sequence[str]) -> s
     try:
         return why_address_refused(host, settings)
     except ValueError:
-        return None
+        return ""
 
 
-def why_endpoint_refused(url: str, settings: Settings) -> str | None:
-    """The reason why a URL must not be sent a token, or `None`.
+def why_endpoint_refused(url: str, settings: Settings) -> str:
+    """The reason why a URL must not be sent a token, or "".
 
     Without TLS, a token could be read on the way (RFC 6749 10.4), except on the same machine.
     """
     refusal = why_refused(url, settings)
-    if refusal is not None or urlsplit(url).scheme == "https" or _is_loopback(url):
+    if refusal or urlsplit(url).scheme == "https" or _is_loopback(url):
         return refusal
     return "it needs to be an https URL, since it is sent a token"
 

@@ -134,8 +134,7 @@ def _check_url(sink: str, subject: str) -> None:
 def _settings(wanted: NewSubscription, subject: str) -> dict[str, object]:
     """The settings, checked by the protocol together with the sink and the credential."""
     protocol, credential = PROTOCOLS[wanted.protocol], credential_in(wanted)
-    missing = why_missing(protocol)
-    if missing is not None:
+    if missing := why_missing(protocol):
         raise InvalidAttribute(subject, name="protocol", error_detail=missing)
     given = checked(protocol.settings, wanted.protocolsettings, subject, "protocolsettings")
     if not isinstance(credential, (*protocol.credentials, type(None))):
@@ -390,12 +389,11 @@ async def _read_definition(request: web.Request, wanted: NewSubscription) -> Sub
         schemes=protocol.schemes[wanted.protocol],
         most_hosts=protocol.most_hosts,
     )
-    if refusal is not None:
+    if refusal:
         raise InvalidAttribute(request.path, name="sink", error_detail=refusal)
     credential = credential_in(wanted)
     refresh = credential.refresh if isinstance(credential, TokenCredential) else None
-    refusal = None if refresh is None else why_endpoint_refused(refresh.endpoint, settings)
-    if refusal is not None:
+    if refresh is not None and (refusal := why_endpoint_refused(refresh.endpoint, settings)):
         name = "sinkcredential.refreshtokenendpoint"
         raise InvalidAttribute(request.path, name=name, error_detail=refusal)
     return definition

@@ -188,7 +188,7 @@ async def _meet(
         HandoverRefused
     """
     context, subject = request[CONTEXT], request.path
-    if (refusal := why_refused(url, context.settings)) is not None:
+    if refusal := why_refused(url, context.settings):
         name = "to" if role == "give" else "from"
         raise InvalidAttribute(subject, name=name, error_detail=refusal)
     check_credential(credential, url, context.settings, subject)

@@ -46,7 +46,7 @@ def checked_definition(context: Context, body: NewLink, subject: str) -> LinkDef
         raise RequiredAttributeMissing(subject, list=terms.needs)
     if body.authority is not None:
         check_authority(context, body.authority, subject)
-    refusals: dict[str, str | None] = {}
+    refusals: dict[str, str] = {}
     if definition.peer:
         why_not = why_no_topic if terms.is_topic else why_refused
         refusals[terms.needs] = why_not(definition.peer, context.settings)
@@ -55,7 +55,7 @@ def checked_definition(context: Context, body: NewLink, subject: str) -> LinkDef
     if definition.eventtopic:
         refusals["eventtopic"] = why_no_topic(definition.eventtopic, context.settings)
     for name, refusal in refusals.items():
-        if refusal is not None:
+        if refusal:
             raise InvalidAttribute(subject, name=name, error_detail=refusal)
     return with_context(definition)
 

@@ -202,11 +202,9 @@ def check_credential(given: PeerCredential, url: str, settings: Settings, subjec
     if given.needs_tls and urlsplit(url).scheme != "https":
         detail = "certificates need an https URL at the other end"
         raise InvalidAttribute(subject, name="credential", error_detail=detail)
-    if given.oauth is not None:
-        refusal = why_endpoint_refused(given.oauth.tokenurl, settings)
-        if refusal is not None:
-            name = "credential.oauth.tokenurl"
-            raise InvalidAttribute(subject, name=name, error_detail=refusal)
+    if given.oauth and (refusal := why_endpoint_refused(given.oauth.tokenurl, settings)):
+        name = "credential.oauth.tokenurl"
+        raise InvalidAttribute(subject, name=name, error_detail=refusal)
 
 
 def access_of(link: Link, context: Context) -> PeerAccess:

@@ -74,7 +74,7 @@ async def begin_recovery(
         refusal = why_refused(url, context.settings)
         if url in (context.public_base, context.settings.public_url):
             refusal = "it is this node itself"
-        if refusal is not None:
+        if refusal:
             fault = f"{url}: {refusal}"
             raise InvalidAttribute(request.path, name="sources", error_detail=fault)
         check_credential(credential, url, context.settings, request.path)

@@ -111,8 +111,8 @@ def _certificates_in(file: str | None) -> str | None:
         raise TopicUnusable("The cafile of CONCORD_KAFKA_URL cannot be read.") from error
 
 
-def why_no_topic(url: str, settings: Settings) -> str | None:
-    """The reason why a URL is not the URL of a permitted topic, or `None`."""
+def why_no_topic(url: str, settings: Settings) -> str:
+    """The reason why a URL is not the URL of a permitted topic, or ""."""
     parts = urlsplit(split_hosts(url)[0])
     if parts.scheme in TOPIC_SCHEMES and not parts.netloc:
         if settings.kafka_url is None:
@@ -129,4 +129,4 @@ def why_no_topic(url: str, settings: Settings) -> str | None:
         )
     if find_spec("aiokafka") is None:
         return f"Kafka is not installed: {install_command('kafka')}"
-    return None
+    return ""

@@ -318,7 +318,7 @@ def _settings_of(name: str, protocol: DeliveryProtocol) -> Json:
     missing = why_missing(protocol)
     about: Json = {
         "name": name,
-        "installed": missing is None,
+        "installed": not missing,
         "schemes": list(protocol.schemes[name]),
     }
     return {

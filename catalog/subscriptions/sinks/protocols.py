@@ -99,10 +99,10 @@ class DeliveryProtocol:
     most_hosts: int = 1
 
 
-def why_missing(protocol: DeliveryProtocol) -> str | None:
-    """A sentence that says how to install a protocol, or `None` if it is installed."""
+def why_missing(protocol: DeliveryProtocol) -> str:
+    """A sentence that says how to install a protocol, or "" if it is installed."""
     if protocol.extra is None or protocol.library is None or find_spec(protocol.library):
-        return None
+        return ""
     name = next(iter(protocol.schemes))
     return f"{name} is not installed: {install_command(protocol.extra)}"
 

@@ -122,8 +122,7 @@ async def _ask(
     headers: Mapping[str, str] | None = None,
 ) -> RefreshedToken | RefreshFailed:
     # The settings may have changed since the endpoint was accepted.
-    refusal = why_endpoint_refused(endpoint, settings)
-    if refusal is not None:
+    if refusal := why_endpoint_refused(endpoint, settings):
         return RefreshFailed(reason=f"the token endpoint is refused: {refusal}", may_pass=False)
     try:
         # A redirect could pass the secrets of the form on to a different host.

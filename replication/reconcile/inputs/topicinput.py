@@ -67,7 +67,7 @@ class TopicInput:
     async def _read(self) -> tuple[Checkpoint, list[Entity | Tombstone]]:
         # The operator of the job has named the brokers, wherever they are.
         settings = Settings(allow_private_addresses=True)
-        if (fault := why_no_topic(self.url, settings)) is not None:
+        if fault := why_no_topic(self.url, settings):
             raise ClientError(f"{fault}.")
         copies: dict[Origin, Entity | Tombstone] = {}
         async with open_topic(self.url, settings) as topic:
