@@ -16,8 +16,7 @@ from catalog.model.change import differences_between
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid, resource_of
-from catalog.writing.compatibilitycheck import DIRECTIONS
-from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, DocumentChecker
+from catalog.writing.validation import COMPATIBILITY, DIRECTIONS, FORMAT, DocumentChecker
 
 # Attributes that follow from the versions of a resource and from checks.
 _FOLLOWING = frozenset(

@@ -16,7 +16,7 @@ import orjson
 
 from catalog.formats.checker import CheckedDocument, Direction, comparison
 from catalog.reading.schemadifference import FieldDifference, fields_between
-from catalog.writing.formatcheck import DocumentChecker
+from catalog.writing.validation import DocumentChecker
 
 _MOST_FIELDS = 100
 _DEEPEST = 32

@@ -25,8 +25,8 @@ from catalog.store.entities import CrossReference
 from catalog.store.locks import Touched
 from catalog.store.writes import Write
 from catalog.writing.decider import Decider
-from catalog.writing.formatcheck import DocumentChecker
 from catalog.writing.transaction import touched_by
+from catalog.writing.validation import DocumentChecker
 
 HERE = "urn:concord:lint"
 # The capabilities of a fresh node.

@@ -31,8 +31,7 @@ from catalog.model.xid import Xid
 from catalog.rules.domainrules import DomainRules, check_provenance
 from catalog.rules.fault import Fault, Subject
 from catalog.rules.referencerules import references_of
-from catalog.writing.compatibilitycheck import DIRECTIONS
-from catalog.writing.formatcheck import COMPATIBILITY, FORMAT, DocumentChecker
+from catalog.writing.validation import COMPATIBILITY, DIRECTIONS, FORMAT, DocumentChecker
 
 Severity = Literal["error", "warning", "note"]
 # The members in the order of the JSON form.

@@ -11,7 +11,6 @@ Content Mode" of the bindings of protocols; message/spec.md, "Message Protocols"
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -275,7 +274,7 @@ def _payload(
             raise ParsingData(error_detail=f"{name} and {encoded} exclude each other")
         try:
             content = base64.b64decode(_text(value, encoded), validate=True)
-        except (binascii.Error, ValueError) as error:
+        except ValueError as error:
             raise ParsingData(error_detail=f"{encoded} is not base64") from error
         return Payload(content=content, contenttype=contenttype, pointer=pointer(*steps, encoded))
     if name not in value:

@@ -7,7 +7,6 @@ key of ed25519 is as short as a fingerprint.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -199,7 +198,7 @@ def _bytes(text: object, length: int) -> bytes:
         raise ValueError("a text was expected")
     try:
         value = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise ValueError("it is not base64") from error
     if len(value) != length:
         raise ValueError(f"{length} bytes were expected")

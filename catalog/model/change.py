@@ -269,25 +269,24 @@ def differences_between(
 
 
 def _update(old: Entity, new: Entity, model: Model, *, is_parent: bool) -> EntityDifference | None:
-    values = [
-        ValueChange(path=(name,), old=old.attributes.get(name), new=new.attributes.get(name))
-        for name in _different(old.attributes, new.attributes)
-    ]
-    values += _different_times(old, new, "createdat")
-    changed = [value.path[0] for value in values]
+    before = {**old.attributes, "createdat": format_time(old.createdat)}
+    after = {**new.attributes, "createdat": format_time(new.createdat)}
+    changed = _different(before, after)
     if old.document_sha256 != new.document_sha256:
         changed.append(model.singular_of(new.path))
     if not changed and not is_parent:
-        values = _different_times(old, new, "modifiedat")
-        changed = [value.path[0] for value in values]
+        before = {"modifiedat": format_time(old.modifiedat)}
+        after = {"modifiedat": format_time(new.modifiedat)}
+        changed = _different(before, after)
     if not changed:
         return None
     prefix = ("meta",) if new.kind == "resource" else ()
+    values = [each for each in _leaves(prefix, before, after) if _is_short(each)]
     return EntityDifference(
         xid=new.xid,
         action="updated",
         changed=tuple(".".join((*prefix, name)) for name in changed),
-        values=_short(prefix, values),
+        values=tuple(values[:_MOST_VALUES]),
     )
 
 
@@ -300,33 +299,17 @@ def _different(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _different_times(old: Entity, new: Entity, name: str) -> list[ValueChange]:
-    was, becomes = getattr(old, name), getattr(new, name)
-    if was == becomes:
-        return []
-    return [ValueChange(path=(name,), old=format_time(was), new=format_time(becomes))]
-
-
-def _short(prefix: tuple[str, ...], values: list[ValueChange]) -> tuple[ValueChange, ...]:
-    leaves = [
-        ValueChange(path=(*prefix, *leaf.path), old=leaf.old, new=leaf.new)
-        for value in values
-        for leaf in _leaves(value)
-        if _is_short(leaf.old) and _is_short(leaf.new)
-    ]
-    return tuple(leaves[:_MOST_VALUES])
-
-
-def _leaves(value: ValueChange) -> Iterator[ValueChange]:
-    """The changes inside an object."""
-    old, new = value.old, value.new
-    if not (isinstance(old, dict) and isinstance(new, dict)):
-        yield value
-        return
+def _leaves(
+    path: tuple[str, ...], old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[ValueChange]:
+    """The changed values inside two objects at a path."""
     for name in _different(old, new):
-        inner = ValueChange(path=(*value.path, name), old=old.get(name), new=new.get(name))
-        yield from _leaves(inner)
+        was, becomes = old.get(name), new.get(name)
+        if isinstance(was, dict) and isinstance(becomes, dict):
+            yield from _leaves((*path, name), was, becomes)
+        else:
+            yield ValueChange(path=(*path, name), old=was, new=becomes)
 
 
-def _is_short(value: Any) -> bool:
-    return len(orjson.dumps(value)) <= _LONGEST_VALUE
+def _is_short(value: ValueChange) -> bool:
+    return max(len(orjson.dumps(each)) for each in (value.old, value.new)) <= _LONGEST_VALUE

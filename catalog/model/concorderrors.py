@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Any
 
 from catalog.model.errors import RequestError, ServerBusy, XRegistryError
 
@@ -30,27 +31,27 @@ class TooManyAtOnce(RequestError, name="too_many_at_once", status=429, home=CONC
     headers = MappingProxyType({"Retry-After": "1"})
 
 
-class TooManyAttempts(RequestError, name="too_many_attempts", status=429, home=CONCORD):
+class RetryLater(RequestError, status=429):
+    """A client has to wait for a number of seconds before the next request."""
+
+    def __init__(self, subject: str, *, seconds: int, **args: Any) -> None:
+        super().__init__(subject, seconds=str(seconds), **args)
+        self.headers = {"Retry-After": str(seconds)}
+
+
+class TooManyAttempts(RetryLater, name="too_many_attempts", home=CONCORD):
     """A client repeats a request that needs a secret too often."""
 
     template = "There were too many requests of this kind; the next may come in <seconds> seconds."
 
-    def __init__(self, subject: str, *, seconds: int, detail: str = "") -> None:
-        super().__init__(subject, detail=detail, seconds=str(seconds))
-        self.headers = {"Retry-After": str(seconds)}
 
-
-class RateExceeded(RequestError, name="too_many_requests", status=429, home=CONCORD):
+class RateExceeded(RetryLater, name="too_many_requests", home=CONCORD):
     """A caller sends too many requests; `setting` names the setting of the limit."""
 
     template = (
         "<whose> may send <limit> requests in a second, on average (<setting>); the next may come "
         "in <seconds> seconds."
     )
-
-    def __init__(self, subject: str, *, whose: str, limit: str, setting: str, seconds: int) -> None:
-        super().__init__(subject, whose=whose, limit=limit, setting=setting, seconds=str(seconds))
-        self.headers = {"Retry-After": str(seconds)}
 
 
 class ReadTooSlowly(ServerBusy, name="read_too_slowly", home=CONCORD):

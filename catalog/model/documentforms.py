@@ -6,7 +6,6 @@ Source: core/spec.md, "<RESOURCE>* Attribute Processing", and core/model.md, "ty
 from __future__ import annotations
 
 import base64
-import binascii
 import fnmatch
 from typing import Any, Literal
 
@@ -54,7 +53,7 @@ def decode_document(value: Any) -> bytes:
         raise ValueError("it needs to be a base64 string")
     try:
         return base64.b64decode(value, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise ValueError(f"it is not base64: {error}") from error
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from catalog.model import standardattributes as standard
 from catalog.model.attributesource import (
     AttributeLevel,
     as_mapping,
@@ -36,21 +37,6 @@ from catalog.model.schema import (
     Model,
     ResourceType,
 )
-from catalog.model.standardattributes import (
-    KEPT_TIMES,
-    META_KEPT,
-    REGISTRY,
-    REGISTRY_KEPT,
-    RESOURCE_KEPT,
-    VERSION_KEPT,
-    YIELDING,
-    collection,
-    group_attributes,
-    joined,
-    meta_attributes,
-    resource_attributes,
-    version_attributes,
-)
 
 # The descriptive members of a type, in the order of core/model.md, with types.
 ABOUT: Mapping[str, str] = {
@@ -72,9 +58,11 @@ def read_resource_type(plural: str, definition: Any, where: str) -> ResourceType
     check_aspects(definition, where, names, ABOUT, RESOURCE_SETTINGS, _LEVELS)
     check_names({plural: definition}, where, longest_singular=57, reserved=RESERVED_RESOURCE_NAMES)
     settings = _settings(definition, where)
-    is_format = definition["singular"] == YIELDING and settings["hasdocument"]
+    is_format = definition["singular"] == standard.YIELDING and settings["hasdocument"]
     if is_format and settings["validateformat"]:
-        raise broken(where, f'"validateformat" needs the attribute "{YIELDING}", a document here')
+        raise broken(
+            where, f'"validateformat" needs the attribute "{standard.YIELDING}", a document here'
+        )
     kind = ResourceType(
         plural=plural,
         singular=definition["singular"],
@@ -92,9 +80,9 @@ def read_resource_type(plural: str, definition: Any, where: str) -> ResourceType
 def _levels(definition: Mapping[str, Any], hasdocument: bool, where: str) -> dict[str, Any]:
     singular = definition["singular"]
     with breaks(where):
-        version_spec = version_attributes(singular, hasdocument)
-        resource_spec = resource_attributes(singular)
-        meta_spec = meta_attributes(singular)
+        version_spec = standard.version_attributes(singular, hasdocument)
+        resource_spec = standard.resource_attributes(singular)
+        meta_spec = standard.meta_attributes(singular)
     documents = (singular, f"{singular}base64") if hasdocument else ()
     if clashes := {*documents, f"{singular}url"} & resource_spec.keys():
         raise broken(where, f"{quoted(clashes)} is the name of a resource's attribute")
@@ -108,14 +96,20 @@ def _levels(definition: Mapping[str, Any], hasdocument: bool, where: str) -> dic
             version,
             version_spec,
             AttributeLevel(f"{where}.attributes", versioned=True),
-            kept={id, "versionid", *documents, *KEPT_TIMES, *VERSION_KEPT},
+            kept={id, "versionid", *documents, *standard.KEPT_TIMES, *standard.VERSION_KEPT},
             reserved=resource_spec.keys() - {id, *_SHARED},
         ),
         "resourceattributes": read_level(
-            resource, resource_spec, at.below("resourceattributes"), kept={id, *RESOURCE_KEPT}
+            resource,
+            resource_spec,
+            at.below("resourceattributes"),
+            kept={id, *standard.RESOURCE_KEPT},
         ),
         "metaattributes": read_level(
-            meta, meta_spec, at.below("metaattributes"), kept={id, *KEPT_TIMES, *META_KEPT}
+            meta,
+            meta_spec,
+            at.below("metaattributes"),
+            kept={id, *standard.KEPT_TIMES, *standard.META_KEPT},
         ),
     }
 
@@ -222,10 +216,10 @@ def load_model(source: Mapping[str, Any]) -> Model:
     model = Model(
         attributes=read_level(
             document.get("attributes"),
-            REGISTRY,
+            standard.REGISTRY,
             AttributeLevel("attributes"),
-            collections=_collections(REGISTRY, groups, "groups"),
-            kept=(*KEPT_TIMES, *REGISTRY_KEPT),
+            collections=_collections(standard.REGISTRY, groups, "groups"),
+            kept=(*standard.KEPT_TIMES, *standard.REGISTRY_KEPT),
         ),
         groups=groups,
         source=dict(document),
@@ -248,7 +242,7 @@ def default_model() -> Model:
 def _collections(spec: Mapping[str, Any], plurals: Iterable[str], where: str) -> dict[str, Any]:
     """The attributes about the collection of each type: the URL, size and members."""
     with breaks(where):
-        attributes = joined(spec, *(collection(plural) for plural in plurals))
+        attributes = standard.joined(spec, *(standard.collection(plural) for plural in plurals))
     return {name: kind for name, kind in attributes.items() if name not in spec}
 
 
@@ -275,7 +269,7 @@ def _group(
     check_aspects(definition, where, _OF_GROUPS, ABOUT)
     resources = _resources(plural, groups, known)
     with breaks(where):
-        spec = group_attributes(definition["singular"])
+        spec = standard.group_attributes(definition["singular"])
     kind = GroupType(
         plural=plural,
         singular=definition["singular"],
@@ -284,7 +278,7 @@ def _group(
             spec,
             AttributeLevel(f"{where}.attributes"),
             collections=_collections(spec, resources, where),
-            kept={f"{definition['singular']}id", *KEPT_TIMES},
+            kept={f"{definition['singular']}id", *standard.KEPT_TIMES},
         ),
         resources=resources,
         about=read_about(definition, where),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -258,15 +256,9 @@ def _kafka(options: Mapping[str, Any]) -> Iterator[Fault]:
         yield KEY_EXCLUSIVE.broken(
             pointer(OPTIONS, "key_base64"), "There is a key, too; keep one of both."
         )
-    if encoded is not None and not _is_base64(text(encoded)):
+    try:
+        read("binary", text(encoded), is_text=True)
+    except ValueError:
         yield KEY_NOT_BASE64.broken(
             pointer(OPTIONS, "key_base64"), "It is no Base64; encode the key, or write it as key."
         )
-
-
-def _is_base64(value: str) -> bool:
-    try:
-        base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True

@@ -14,11 +14,10 @@ from catalog.model.entity import Entity
 from catalog.model.errors import ConstraintFailure, XRegistryError, with_violations
 from catalog.model.xid import Xid
 from catalog.store.locks import MustBeginAgain
-from catalog.writing.compatibilitycheck import CompatibilityCheck
 from catalog.writing.content import CatalogContent, DraftDocuments
 from catalog.writing.drafts import Draft, Drafts, GroupRules
-from catalog.writing.formatcheck import DocumentChecker, FormatCheck
 from catalog.writing.resourceplan import ResourcePlan
+from catalog.writing.validation import DocumentChecker, Validation
 
 
 async def run_checks(
@@ -46,14 +45,14 @@ async def run_checks(
             the first check with violations.
         MustBeginAgain: the interaction needs the lock on the whole catalog.
     """
-    arguments = (drafts, DraftDocuments(content), capabilities, checker, tries_again)
+    documents = DraftDocuments(content)
+    validation = Validation(drafts, documents, capabilities, checker, tries_again)
+    constraints = ConstraintCheck(
+        content, drafts, is_exclusive=is_exclusive, is_referred=is_referred
+    )
     live = [each for each in resources if drafts.live(each.xid) is not None]
-    for check in (
-        FormatCheck(*arguments),
-        ConstraintCheck(content, drafts, is_exclusive=is_exclusive, is_referred=is_referred),
-        CompatibilityCheck(*arguments),
-    ):
-        await check.run(live)
+    for check in (validation.check_formats, constraints.run, validation.check_compatibility):
+        await check(live)
         _refuse(drafts)
     await aside(len(live), _prune, live, drafts)
     _refuse(drafts)

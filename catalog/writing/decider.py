@@ -22,9 +22,9 @@ from catalog.writing.content import CatalogContent
 from catalog.writing.crossreferences import without_repeated
 from catalog.writing.documentupdate import compared_documents
 from catalog.writing.drafts import Draft, Drafts
-from catalog.writing.formatcheck import DocumentChecker
 from catalog.writing.outcome import Outcome, outcome_of
 from catalog.writing.resourceplan import ResourcePlan
+from catalog.writing.validation import DocumentChecker
 
 
 @record

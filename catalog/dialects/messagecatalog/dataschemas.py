@@ -11,7 +11,7 @@ from catalog.dialects.bodypath import BodyPath, checked_members, checked_object,
 from catalog.dialects.messagecatalog.valuetemplates import fits
 from catalog.formats.checker import CheckedDocument, validation
 from catalog.model.capabilities import Capabilities
-from catalog.writing.formatcheck import DocumentChecker
+from catalog.writing.validation import DocumentChecker
 
 # Schema formats with different names in the Message Catalog API and natively.
 _NATIVE = {"Avro": "Avro", "JSON": "JSONSchema", "Protobuf": "Protobuf/3"}

@@ -15,7 +15,7 @@ from catalog.formats.checker import CheckedDocument, Direction, comparison
 from catalog.model.capabilities import Capabilities
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.entity import Entity
-from catalog.writing.formatcheck import DocumentChecker
+from catalog.writing.validation import DocumentChecker
 
 POLICIES = (
     *("none", "backward", "backward_transitive", "forward", "forward_transitive"),

@@ -1,29 +1,67 @@
-"""Checks the versions of a resource against their ancestors.
+"""Validates the documents of versions: against formats, and for compatibility with ancestors.
 
-Source: core/spec.md, "compatibility Attribute" and "compatibilityvalidated Attribute". A
-version is compared with ancestors only, in the directions of the rule; descendants are compared
-with the version when the descendants are checked.
+Source: core/spec.md, "formatvalidated Attribute", "compatibility Attribute" and
+"compatibilityvalidated Attribute"; core/model.md, "validateformat", "validatecompatibility" and
+"strictvalidation". Only changed versions are checked, since valid versions stay valid. After a
+change of the configuration, versions that could not be checked before are tried again. A version is
+compared with ancestors only, in the directions of the rule; descendants are compared with the
+version when the descendants are checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from catalog.formats.checker import Check, Direction, comparison
+from catalog.formats.checker import Check, Direction, comparison, validation
 from catalog.load.longwork import Slices
+from catalog.model import errors
 from catalog.model.capabilities import Capabilities
-from catalog.model.errors import CompatibilityUnknown, CompatibilityViolation
+from catalog.model.confluentattribute import schema_id_of
+from catalog.model.schema import ResourceType
 from catalog.writing.content import DraftDocuments
 from catalog.writing.drafts import Draft, Drafts
-from catalog.writing.formatcheck import (
-    COMPATIBILITY,
-    FORMAT,
-    DocumentChecker,
-    is_open,
-    note,
-)
 from catalog.writing.resourceplan import ResourcePlan
+
+FORMAT = "formatvalidated"
+COMPATIBILITY = "compatibilityvalidated"
+_UNKNOWN = 'This server does not check the format "{}"'
+_EXTERNAL = "The document is stored elsewhere"
+_ERASED = "Its content was erased"
+
+
+class DocumentChecker(Protocol):
+    """Answers checks of documents, from known results or by running the checks."""
+
+    async def answers(self, checks: Sequence[Check]) -> Sequence[str]:
+        """The fault found by each check, or ""."""
+        ...
+
+
+def note(drafts: Drafts, draft: Draft, name: str, reason: str | None) -> None:
+    """Note the result of a check, `FORMAT` or `COMPATIBILITY`, in the attributes of a version.
+
+    Args:
+        reason: why the version could not be checked; "" for a valid version, `None` for a version
+            that is not checked.
+    """
+    names = (name, f"{name}reason")
+    if reason is None and draft.attributes.keys().isdisjoint(names):
+        return
+    noted: dict[str, bool | str] = {} if reason is None else {name: not reason}
+    if reason:
+        noted[f"{name}reason"] = reason
+    if noted != {key: draft.attributes[key] for key in names if key in draft.attributes}:
+        kept = {key: value for key, value in draft.attributes.items() if key not in names}
+        draft.attributes = kept | noted
+        drafts.note(draft)
+
+
+def is_open(drafts: Drafts, draft: Draft, name: str) -> bool:
+    """Whether a check of an entity of the node's authority could not be made so far."""
+    return draft.attributes.get(name) is False and not drafts.is_replica(draft.xid)
+
 
 DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
     "backward": ("backward",),
@@ -47,8 +85,8 @@ class _Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class CompatibilityCheck:
-    """Step 9 of core/spec.md, "Resource Processing Algorithm", for a whole interaction."""
+class Validation:
+    """Steps 6 and 9 of core/spec.md, "Resource Processing Algorithm", for a whole interaction."""
 
     drafts: Drafts
     documents: DraftDocuments
@@ -56,15 +94,75 @@ class CompatibilityCheck:
     checker: DocumentChecker
     tries_again: bool
 
-    async def run(self, resources: Collection[ResourcePlan]) -> None:
-        """Note compatible versions, and add incompatible versions to the drafts' violations."""
+    async def check_formats(self, resources: Collection[ResourcePlan]) -> None:
+        """Step 6: note valid versions, and add invalid versions to the drafts' violations."""
+        due: list[Draft] = []
+        slices = Slices()
+        for resource in resources:
+            await slices.breathe()
+            for draft in resource.versions:
+                if self._is_due(draft, resource.kind):
+                    due += [draft] * self._can_be_checked(draft, resource.kind)
+        if not due:
+            return
+        await self.documents.load(due)
+        answers = await self.checker.answers(
+            [validation(d.attributes["format"], self.documents.of(d)) for d in due]
+        )
+        for draft, fault in zip(due, answers, strict=True):
+            if fault:
+                format = draft.attributes["format"]
+                self.drafts.violations.append(
+                    errors.FormatViolation(str(draft.xid), format=format, detail=fault)
+                )
+            else:
+                note(self.drafts, draft, FORMAT, "")
+
+    def _is_due(self, draft: Draft, kind: ResourceType) -> bool:
+        if schema_id_of(draft.attributes) is not None:
+            # The dialect has checked the text together with its references.
+            note(self.drafts, draft, FORMAT, "")
+            return False
+        is_noted, has_format = FORMAT in draft.attributes, "format" in draft.attributes
+        is_wanted = kind.validateformat and has_format
+        if is_wanted and is_noted:
+            is_due = self.tries_again and is_open(self.drafts, draft, FORMAT)
+            return is_due or draft.has_new_content(kind)
+        if is_noted and not is_wanted:
+            note(self.drafts, draft, FORMAT, None)
+        return is_wanted
+
+    def _can_be_checked(self, draft: Draft, kind: ResourceType) -> bool:
+        """Whether a version can be checked; if not, note the reason, or add a violation."""
+        if _is_erased(draft, kind) and not kind.strictvalidation:
+            note(self.drafts, draft, FORMAT, _ERASED)
+            return False
+        format = draft.attributes["format"]
+        error: errors.XRegistryError
+        if not self.capabilities.validates(format):
+            error, reason = (
+                errors.FormatUnknown(str(draft.xid), format=format),
+                _UNKNOWN.format(format),
+            )
+        elif f"{kind.singular}url" in draft.attributes and kind.hasdocument:
+            error, reason = errors.FormatExternal(str(draft.xid)), _EXTERNAL
+        else:
+            return True
+        if kind.strictvalidation:
+            self.drafts.violations.append(error)
+        else:
+            note(self.drafts, draft, FORMAT, reason)
+        return False
+
+    async def check_compatibility(self, resources: Collection[ResourcePlan]) -> None:
+        """Step 9: note compatible versions, and add incompatible ones to the drafts' violations."""
         slices = Slices()
         for resource in resources:
             await slices.breathe()
             if resource.draft.xref is None:
-                await self._run(resource)
+                await self._check_compatibility(resource)
 
-    async def _run(self, resource: ResourcePlan) -> None:
+    async def _check_compatibility(self, resource: ResourcePlan) -> None:
         rule = resource.draft.attributes.get("compatibility")
         wanted = rule.lower() if rule is not None and resource.kind.validatecompatibility else ""
         if not wanted:
@@ -91,7 +189,9 @@ class CompatibilityCheck:
         faults = await self._compare(due)
         if faults:
             self.drafts.violations.append(
-                CompatibilityViolation(str(resource.xid), compat=str(rule), detail=" ".join(faults))
+                errors.CompatibilityViolation(
+                    str(resource.xid), compat=str(rule), detail=" ".join(faults)
+                )
             )
         for draft in checked:
             note(self.drafts, draft, COMPATIBILITY, "")
@@ -111,7 +211,7 @@ class CompatibilityCheck:
     def _give_up(self, resource: ResourcePlan, draft: Draft, rule: str, reason: str) -> None:
         if resource.kind.strictvalidation:
             self.drafts.violations.append(
-                CompatibilityUnknown(
+                errors.CompatibilityUnknown(
                     str(resource.xid), compat=rule, format=draft.attributes["format"], detail=reason
                 )
             )
@@ -131,6 +231,13 @@ class CompatibilityCheck:
     def _check_of(self, one: _Comparison) -> Check:
         older, newer = self.documents.of(one.older), self.documents.of(one.newer)
         return comparison(one.newer.attributes["format"], older, newer, one.direction)
+
+
+def _is_erased(draft: Draft, kind: ResourceType) -> bool:
+    """Whether a request erased the content of a version, and no content was written since."""
+    if draft.content_sha256 is not None or f"{kind.singular}url" in draft.attributes:
+        return False
+    return draft.is_erased or draft.attributes.get(f"{FORMAT}reason") == _ERASED
 
 
 class _Ancestry:
