@@ -185,36 +185,20 @@ def _agree(one: str, other: str) -> bool:
 
 def describe(offered: Capabilities) -> dict[str, Any]:
     """Describe the offered capabilities, as `GET /capabilitiesoffered` shows them."""
-    available = {
-        # A client that made the capabilities immutable could not undo the change.
-        name: _object_described({"mutable": _boolean_described(can, always=name == "capabilities")})
-        for name, can in offered.available.items()
-    }
-    rules = {format: _array_described(rules) for format, rules in offered.compatibilities.items()}
-    return {
-        "available": _object_described(available),
-        "compatibilities": _object_described(rules),
-        "flags": _array_described(offered.flags),
-        "formats": _array_described(offered.formats),
-        "ignores": _array_described(offered.ignores),
-        "pagination": _boolean_described(offered.pagination),
-        "shortself": _boolean_described(offered.shortself),
-        "specversions": _array_described(offered.specversions),
-        "versionmodes": _array_described(offered.versionmodes),
-    }
+    described = {name: _described(value) for name, value in offered.as_json().items()}
+    # A client that made the capabilities immutable could not undo the change.
+    own = described["available"]["attributes"]["capabilities"]
+    own["attributes"]["mutable"]["enum"] = [True]
+    return described
 
 
-def _boolean_described(can: bool, *, always: bool = False) -> dict[str, Any]:
-    allowed = [True] if always else [False, True] if can else [False]
-    return {"type": "boolean", "enum": allowed}
-
-
-def _object_described(attributes: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "attributes": attributes}
-
-
-def _array_described(allowed: tuple[str, ...]) -> dict[str, Any]:
-    return {"type": "array", "item": {"type": "string"}, "enum": list(allowed)}
+def _described(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        attributes = {name: _described(each) for name, each in value.items()}
+        return {"type": "object", "attributes": attributes}
+    if isinstance(value, bool):
+        return {"type": "boolean", "enum": [False, True] if value else [False]}
+    return {"type": "array", "item": {"type": "string"}, "enum": value}
 
 
 def update_capabilities(
@@ -237,7 +221,11 @@ def update_capabilities(
         if name == "$schema":
             continue
         try:
-            values[name] = _read(name, value, offered)
+            if name not in _READERS:
+                raise errors.CapabilityUnknown(_SUBJECT, field=name)
+            values[name] = (
+                getattr(DEFAULTS, name) if value is None else _READERS[name](name, value, offered)
+            )
         except errors.XRegistryError as violation:
             violations.append(violation)
     if violations:
@@ -276,12 +264,6 @@ def stored_capabilities(stored: Mapping[str, Any], offered: Capabilities) -> Cap
     )
 
 
-def _read(name: str, value: Any, offered: Capabilities) -> Any:
-    if name not in _READERS:
-        raise errors.CapabilityUnknown(_SUBJECT, field=name)
-    return getattr(DEFAULTS, name) if value is None else _READERS[name](name, value, offered)
-
-
 def _listed(name: str, value: Any, offered: Capabilities) -> tuple[str, ...]:
     chosen = _chosen(name, value, getattr(offered, name))
     mandatory = _MANDATORY.get(name)
@@ -293,34 +275,24 @@ def _listed(name: str, value: Any, offered: Capabilities) -> tuple[str, ...]:
 def _chosen(field: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
     """The listed values that are allowed, in the order of the offer."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _refused(field, value, "arrays of strings")
+        raise _not_chosen(field, value, "arrays of strings")
     wanted = {item.lower() for item in value}
     if "*" in wanted:
         if len(wanted) > 1:
             raise errors.CapabilityWildcard(_SUBJECT, field=field)
         return allowed
     if unknown := wanted - {item.lower() for item in allowed}:
-        raise _refused(field, min(unknown), ",".join(allowed))
+        raise _not_chosen(field, min(unknown), ",".join(allowed))
     return tuple(item for item in allowed if item.lower() in wanted)
-
-
-def _formats(name: str, value: Any, offered: Capabilities) -> tuple[str, ...]:
-    try:
-        return _chosen(name, value, offered.formats)
-    except errors.CapabilityValue as refusal:
-        raise _as_capability_error(refusal) from refusal
 
 
 def _compatibilities(name: str, value: Any, offered: Capabilities) -> Mapping[str, tuple[str, ...]]:
     if not isinstance(value, dict):
         raise _refused(name, value, "maps of formats to arrays of rules")
-    try:
-        return {
-            key.lower(): _chosen(f"{name}.{key}", rules, _rules_offered(key, offered))
-            for key, rules in value.items()
-        }
-    except errors.CapabilityValue as refusal:
-        raise _as_capability_error(refusal) from refusal
+    return {
+        key.lower(): _chosen(f"{name}.{key}", rules, _rules_offered(key, offered))
+        for key, rules in value.items()
+    }
 
 
 def _rules_offered(key: str, offered: Capabilities) -> tuple[str, ...]:
@@ -330,10 +302,6 @@ def _rules_offered(key: str, offered: Capabilities) -> tuple[str, ...]:
     shared = set.intersection(*checked) if checked else set()
     listed = (rule for rules in offered.compatibilities.values() for rule in rules)
     return tuple(rule for rule in dict.fromkeys(listed) if rule in shared)
-
-
-def _as_capability_error(refusal: errors.CapabilityValue) -> errors.CapabilityError:
-    return errors.CapabilityError(_SUBJECT, error_detail=refusal.title.rstrip("."))
 
 
 def _boolean(name: str, value: Any, offered: Capabilities) -> bool:
@@ -380,6 +348,14 @@ def _refused(field: str, value: Any, allowed: str) -> errors.CapabilityValue:
     return errors.CapabilityValue(_SUBJECT, value=_text(value), field=field, list=allowed)
 
 
+def _not_chosen(field: str, value: Any, allowed: str) -> errors.XRegistryError:
+    """The error of a list, which the standard names by the kind of its values."""
+    refusal = _refused(field, value, allowed)
+    if field.partition(".")[0] not in ("compatibilities", "formats"):
+        return refusal
+    return errors.CapabilityError(_SUBJECT, error_detail=refusal.title.rstrip("."))
+
+
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
     return text[:_LONGEST_VALUE]
@@ -389,7 +365,7 @@ _READERS: Mapping[str, Callable[[str, Any, Capabilities], Any]] = {
     "available": _available,
     "compatibilities": _compatibilities,
     "flags": _listed,
-    "formats": _formats,
+    "formats": _listed,
     "ignores": _listed,
     "pagination": _boolean,
     "shortself": _boolean,
