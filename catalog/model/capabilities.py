@@ -6,6 +6,8 @@ of a Server".
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -154,19 +156,8 @@ def matches(pattern: str, text: str) -> bool:
 
     Source: core/spec.md, "compatibilities Capability".
     """
-    first, *rest = pattern.lower().split("*")
-    text = text.lower()
-    if not rest:
-        return text == first
-    if not text.startswith(first):
-        return False
-    text = text[len(first) :]
-    for part in rest[:-1]:
-        found = text.find(part)
-        if found < 0:
-            return False
-        text = text[found + len(part) :]
-    return text.endswith(rest[-1])
+    # The other signs of a pattern of fnmatch stand for themselves in a set of one character.
+    return fnmatch.fnmatchcase(text.lower(), re.sub(r"[?[]", r"[\g<0>]", pattern.lower()))
 
 
 def overlap(one: str, other: str) -> bool:

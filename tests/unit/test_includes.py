@@ -10,7 +10,7 @@ import pytest
 
 from catalog.model.configuration import model_of
 from catalog.model.errors import ModelError
-from catalog.model.includes import MAX_CHAIN, MAX_DOCUMENTS, resolve_includes
+from catalog.model.includes import MAX_DOCUMENTS, resolve_includes
 from catalog.model.modelsource import load_model
 
 TEXT = {"type": "string"}
@@ -159,8 +159,10 @@ async def test_a_chain_of_includes_is_bounded() -> None:
         links = {f"d{n}": {"$include": f"d{n + 1}"} for n in range(1, length)}
         return {**links, f"d{length}": {"found": 1}}
 
-    assert await resolved({"$include": "d1"}, **chain(MAX_CHAIN)) == {"found": 1}
-    await refusal({"$include": "d1"}, **chain(MAX_CHAIN + 1))
+    assert await resolved({"$include": "d1"}, **chain(MAX_DOCUMENTS)) == {"found": 1}
+    await refusal({"$include": "d1"}, **chain(MAX_DOCUMENTS + 1))
+    local = {f"d{n}": {"$include": f"#/d{n + 1}"} for n in range(200)}
+    assert "nested" in await refusal({**local, "d200": {}, "$include": "#/d0"})
 
 
 async def test_the_number_of_documents_is_bounded() -> None:
