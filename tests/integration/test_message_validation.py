@@ -413,7 +413,7 @@ async def test_hostile_templates_and_texts_are_answered_in_bounded_time(node: No
     began = time.monotonic()
     answer = await validate(node, path, event)
     assert time.monotonic() - began < 5
-    assert answer["valid"] is False
+    assert answer["valid"] is True, "many divisions of the texts among the placeholders fit"
 
 
 async def test_an_event_with_too_much_that_is_wrong_is_answered(node: Node) -> None:
