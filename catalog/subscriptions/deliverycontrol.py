@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 import orjson
@@ -25,7 +25,6 @@ from catalog.http.stream import SINK_TESTS
 from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import NotFound
-from catalog.model.xid import group_path
 from catalog.operations.deliveries import (
     LAST_NUMBER,
     CauseQuery,
@@ -52,6 +51,7 @@ from catalog.subscriptions.answers import (
     next_page,
     read_addressed,
 )
+from catalog.subscriptions.delivery.audience import hidden_among
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.sink import SinkAnswer, SinkRefused, Sinks, outcome_of
 from catalog.subscriptions.stored import deadletters as store
@@ -80,10 +80,11 @@ async def list_dead_letters(request: web.Request, page: DeadLetterQuery) -> web.
         found = await store.page_dead_letters(
             connection, subscription.id, page.after or 0, limit + 1, page.cause
         )
-        seen = await _seen(request, connection, found[:limit])
+        hidden = await _hidden(request, connection, found[:limit])
     headers = {}
     if len(found) > limit:
         headers = next_page(request, limit, found[limit - 1].number, cause=page.cause)
+    seen = [each for each in found[:limit] if each.xid not in hidden]
     shown = DeadLetterAnswers.model_validate(seen, from_attributes=True)
     return model_response(shown, headers=headers)
 
@@ -191,21 +192,17 @@ async def _find(
     request: web.Request, connection: Connection, id: str, number: int, subject: str
 ) -> store.DeadLetter:
     found = await store.get_dead_letter(connection, id, number)
-    if found is None or not await _seen(request, connection, [found]):
+    if found is None or await _hidden(request, connection, [found]):
         raise NotFound(subject)
     return found
 
 
-async def _seen(
+async def _hidden(
     request: web.Request, connection: Connection, letters: Sequence[store.DeadLetter]
-) -> Sequence[store.DeadLetter]:
-    """The dead letters about entities that the caller may see at present."""
-    shown = request[CONTEXT].caller.sees
-    if shown is EVERYTHING:
-        return letters
-    groups = {each.xid: group_path(each.xid) for each in letters if each.xid not in (None, "/")}
-    covered = await covered_groups(connection, shown.rules, {*groups.values()})
-    return [each for each in letters if each.xid not in groups or groups[each.xid] in covered]
+) -> Collection[str | None]:
+    """The entities of dead letters that the caller may not see at present."""
+    sees = request[CONTEXT].caller.sees
+    return await hidden_among(connection, sees, [each.xid for each in letters])
 
 
 _PAUSED = "paused on request"

@@ -1,4 +1,4 @@
-"""Finds the subscriptions that would be sent the events of changes of an entity."""
+"""Tells what a subscription would be sent, and which subscriptions would be sent a change."""
 
 from __future__ import annotations
 
@@ -16,19 +16,67 @@ from catalog.model.change import Change
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest, NotFound
 from catalog.model.xid import Xid
-from catalog.store.changes import LoggedChange, Position
+from catalog.operations.subscriptions import TriedSubscription
+from catalog.store.changes import LoggedChange, Position, position_before
 from catalog.store.database import Connection
 from catalog.store.entities import load
 from catalog.subscriptions.answers import OVER
-from catalog.subscriptions.delivery.audience import Audience
-from catalog.subscriptions.delivery.eventdialects import change_log_for
-from catalog.subscriptions.delivery.filters import compile_filters
+from catalog.subscriptions.delivery.audience import Audience, hidden_among
+from catalog.subscriptions.delivery.eventdialects import ChangeLogReader, change_log_for
+from catalog.subscriptions.delivery.filters import Predicate, compile_filters
 from catalog.subscriptions.delivery.logtail import LogEntry
-from catalog.subscriptions.stored.subscriptions import Subscription, log_of, page
+from catalog.subscriptions.sinks.outgoing import OutgoingEvent
+from catalog.subscriptions.stored.subscriptions import (
+    Subscription,
+    SubscriptionDefinition,
+    log_of,
+    page,
+)
 
-_AT_ONCE = 200
+_MOST_CHANGES = 1000
+_MOST_SHOWN = 20
+# After so many changes, other requests get a turn; a costly filter examines fewer changes.
+_AT_ONCE = 16
+_SECONDS = 2.0
+_MOST_CANDIDATES = 200
 _BEGIN = Position(0, 0)
 _ADVICE = "Ask for fewer subscriptions at once (`limit`)."
+
+
+async def try_definition(
+    request: web.Request, definition: SubscriptionDefinition
+) -> TriedSubscription:
+    """The events of the latest changes that the caller's subscription would have been sent.
+
+    Raises:
+        BadRequest: the subscription is to the log of subscriptions, or to the audit.
+    """
+    if log_of(definition) != "changes":
+        fault = "a dry run is for subscriptions to changes of the catalog"
+        raise BadRequest(request.path, error_detail=fault)
+    context = request[CONTEXT]
+    log, is_wanted = _wanted_by(context, definition)
+    async with context.database.snapshot() as connection:
+        begin = await position_before(connection, _MOST_CHANGES)
+        entries = await log.read(connection, begin, _MOST_CHANGES)
+        xids = [entry.xid for entry in entries]
+        hidden = await hidden_among(connection, context.caller.sees, xids)
+    found, examined = list[OutgoingEvent](), 0
+    end = asyncio.get_running_loop().time() + _SECONDS
+    for entry in reversed(entries):
+        if examined % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+            if asyncio.get_running_loop().time() > end:
+                break
+        examined += 1
+        if entry.xid not in hidden:
+            found += [each for each in reversed(entry.events) if is_wanted(each.texts)]
+    return TriedSubscription(
+        changes=examined,
+        since=entries[-examined].at if examined else None,
+        events=len(found),
+        first=[each.structured for each in found[:_MOST_SHOWN]],
+    )
 
 
 async def page_about(
@@ -55,7 +103,7 @@ async def page_about(
         changes = await _changes_of(request, about)
         while True:
             async with context.database.acquire() as connection:
-                candidates = await page(connection, after, _AT_ONCE, createdby=createdby)
+                candidates = await page(connection, after, _MOST_CANDIDATES, createdby=createdby)
                 wanted = [
                     (each, entries)
                     for each in candidates
@@ -67,7 +115,7 @@ async def page_about(
                     found.append(each)
                     if len(found) == limit:
                         return found
-            if len(candidates) < _AT_ONCE:
+            if len(candidates) < _MOST_CANDIDATES:
                 return found
             after = candidates[-1].id
 
@@ -118,14 +166,20 @@ async def _wanted(
         return []
     # Other requests get a turn.
     await asyncio.sleep(0)
+    log, is_wanted = _wanted_by(context, definition)
+    entries = await log.entries(connection, changes)
+    return [each for each in entries if any(is_wanted(event.texts) for event in each.events)]
+
+
+def _wanted_by(
+    context: Context, definition: SubscriptionDefinition
+) -> tuple[ChangeLogReader, Predicate]:
+    """The reader of the log for a subscription, and the test of its filters."""
     log = change_log_for(
         definition,
         base=context.public_base,
         names=context.settings.event_names,
         dialects=context.shared.event_dialects,
     )
-    is_wanted = compile_filters(
-        definition.filters, types=definition.types, source=definition.source
-    )
-    entries = await log.entries(connection, changes)
-    return [each for each in entries if any(is_wanted(event.texts) for event in each.events)]
+    wanted = compile_filters(definition.filters, types=definition.types, source=definition.source)
+    return log, wanted

@@ -55,7 +55,7 @@ from catalog.subscriptions.answers import (
 )
 from catalog.subscriptions.consents import first_state, post_consent, take_consent
 from catalog.subscriptions.delivery.filters import FilterError, compile_filters, count_conditions
-from catalog.subscriptions.interest import page_about
+from catalog.subscriptions.interest import page_about, try_definition
 from catalog.subscriptions.signingkeys import add_signing_key, end_signing_key, ensure_keys
 from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
 from catalog.subscriptions.stored.deadletters import count_dead_letters
@@ -78,7 +78,6 @@ from catalog.subscriptions.stored.subscriptions import (
     page,
     replace,
 )
-from catalog.subscriptions.trial import try_definition
 
 _STARS = f"{MASK} keeps a stored value while the sink stays the same; here it stands for none"
 _NONE_STORED = (

@@ -1,15 +1,15 @@
-"""Leaves out the events that the creator of a subscription may not know of."""
+"""Leaves out the entities and events that the creator of a subscription may not see."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from catalog.access.creatorrights import CreatorRights
-from catalog.access.identity import Identity
+from catalog.model.caller import EVERYTHING, Everything, Visibility
 from catalog.model.roles import Permission
 from catalog.model.xid import group_path
 from catalog.store.accessrules import covered_groups
-from catalog.store.database import Database
+from catalog.store.database import Connection, Database
 from catalog.subscriptions.delivery.logtail import LogEntry
 from catalog.subscriptions.stored.subscriptions import Subscription
 
@@ -44,24 +44,30 @@ class Audience:
             for entry in entries
         ]
 
-    async def hidden(self, xids: Collection[str]) -> frozenset[str]:
+    async def hidden(self, xids: Collection[str]) -> Collection[str | None]:
         """The given entities that the creator may not see."""
-        if self._reads_all:
-            return frozenset()
-        groups = {xid: group_path(xid) for xid in xids if xid != _REGISTRY}
-        seen = await self._seen({*groups.values()})
-        return frozenset(xid for xid, group in groups.items() if group not in seen)
-
-    async def _seen(self, groups: Collection[str]) -> Collection[str]:
-        if not groups:
-            return groups
-        identity: Identity = await self._rights.now(self._creator)
-        rules = identity.rules_with(Permission.READ)
-        if not rules:
+        if self._reads_all or not xids:
             return ()
+        identity = await self._rights.now(self._creator)
         async with self._database.acquire() as connection:
-            return await covered_groups(connection, rules, groups)
+            return await hidden_among(connection, identity.visibility, xids)
 
     def _is_others(self, entry: LogEntry) -> bool:
         is_about_entity = entry.xid is not None
         return not (is_about_entity or self._manages_all or entry.createdby == self._createdby)
+
+
+async def hidden_among(
+    connection: Connection, sees: Visibility | Everything, xids: Iterable[str | None]
+) -> Collection[str | None]:
+    """The entities among xids that a caller may not see at present.
+
+    Args:
+        sees: what the caller sees.
+        xids: `None` stands for no entity, which every caller may know of, as of the registry.
+    """
+    if sees is EVERYTHING:
+        return ()
+    groups = {xid: group_path(xid) for xid in xids if xid is not None and xid != _REGISTRY}
+    covered = await covered_groups(connection, sees.rules, {*groups.values()})
+    return {xid for xid, group in groups.items() if group not in covered}

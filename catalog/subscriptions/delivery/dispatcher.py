@@ -28,13 +28,13 @@ from catalog.store.connections import DatabaseFailure
 from catalog.store.database import Connection, Database
 from catalog.store.leadership import listening, run_heartbeat
 from catalog.store.queries import Queries
+from catalog.subscriptions.consents import SinkValidation
 from catalog.subscriptions.delivery.delivery import Delivery, DeliveryResources
 from catalog.subscriptions.delivery.eventdialects import Tails
 from catalog.subscriptions.delivery.logtail import Tail
 from catalog.subscriptions.delivery.progress import ProgressWriter
 from catalog.subscriptions.delivery.retention import KEPT_ATTEMPTS
 from catalog.subscriptions.delivery.sinkcalls import DeliverySlots
-from catalog.subscriptions.delivery.sinkvalidation import SinkValidation
 from catalog.subscriptions.sinks.sink import Sinks
 from catalog.subscriptions.stored import subscriptions
 from catalog.supervisor import LoopTiming, Supervisor, backoff_from, run_again

@@ -102,12 +102,24 @@ async def read_due(connection: Connection, subscription: str, limit: int) -> lis
     return [DeadLetter(**row) for row in rows]
 
 
+async def _change(
+    connection: Connection, subscription: str, query: str, *arguments: object
+) -> tuple[int, int]:
+    """Run a statement on the dead letters of a subscription, in a transaction.
+
+    Returns:
+        the number that the statement returns, if any, and the number of waiting dead letters that
+        become due.
+    """
+    if not await lock_subscription(connection, subscription):
+        return 0, 0
+    changed: int | None = await connection.fetchval(query, subscription, *arguments)
+    return changed or 0, int(await connection.fetchval(_queries.release, subscription))
+
+
 async def remove(connection: Connection, subscription: str, numbers: Collection[int]) -> int:
     """Delete dead letters, in a transaction; return how many waiting dead letters become due."""
-    if not await lock_subscription(connection, subscription):
-        return 0
-    await connection.execute(_queries.remove, subscription, list(numbers))
-    return int(await connection.fetchval(_queries.release, subscription))
+    return (await _change(connection, subscription, _queries.remove, list(numbers)))[1]
 
 
 async def set_dead(
@@ -201,11 +213,7 @@ async def mark_due(
         since: the earliest failure time of the dead letters to mark.
         reason: the reason of the dead letters to mark.
     """
-    if not await lock_subscription(connection, subscription):
-        return 0
-    marked: int = await connection.fetchval(_queries.mark_due, subscription, number, since, reason)
-    released: int = await connection.fetchval(_queries.release, subscription)
-    return marked + released
+    return sum(await _change(connection, subscription, _queries.mark_due, number, since, reason))
 
 
 async def clear_dead_letters(
@@ -216,10 +224,7 @@ async def clear_dead_letters(
     Returns:
         the number of deleted dead letters, and the number of waiting dead letters that become due.
     """
-    if not await lock_subscription(connection, subscription):
-        return 0, 0
-    cleared: int = await connection.fetchval(_queries.clear, subscription, reason)
-    return cleared, int(await connection.fetchval(_queries.release, subscription))
+    return await _change(connection, subscription, _queries.clear, reason)
 
 
 async def aged_subscriptions(connection: Connection, before: datetime, limit: int) -> list[str]:
@@ -234,7 +239,4 @@ async def drop_aged(connection: Connection, subscription: str, before: datetime)
     Returns:
         the number of deleted dead letters, and the number of waiting dead letters that become due.
     """
-    if not await lock_subscription(connection, subscription):
-        return 0, 0
-    dropped: int = await connection.fetchval(_queries.drop_aged, subscription, before)
-    return dropped, int(await connection.fetchval(_queries.release, subscription))
+    return await _change(connection, subscription, _queries.drop_aged, before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 from catalog.model.sinkterms import SinkConsent
@@ -75,18 +75,10 @@ async def claim(
         most_of_origin: the largest number of sinks of each origin to claim.
     """
     found = await connection.fetch(_queries.claim, now, until, most, list(busy), most_of_origin)
+    names = [each.name for each in fields(DueConsent)]
     # The query also takes subscriptions off the schedule that are no longer pending.
-    return [
-        DueConsent(
-            id=row["id"],
-            sink=row["sink"],
-            sinkorigin=row["sinkorigin"],
-            attempts=row["attempts"],
-            endsat=row["endsat"],
-        )
-        for row in found
-        if row["state"] == "pending"
-    ]
+    pending = (row for row in found if row["state"] == "pending")
+    return [DueConsent(**{name: row[name] for name in names}) for row in pending]
 
 
 async def next_at(connection: Connection) -> datetime | None:
@@ -113,12 +105,7 @@ async def grant(connection: Connection, due: DueConsent, consent: SinkConsent) -
     Returns:
         whether the consent was sought.
     """
-    await connection.execute(_queries.lock, due.id)
-    values = consent.at, consent.origin, consent.rate
-    if not await connection.fetchval(_queries.grant, due.id, due.sinkorigin, *values):
-        return False
-    await _activate(connection, due.id)
-    return True
+    return await _grant(connection, _queries.grant, due.id, due.sinkorigin, consent)
 
 
 async def grant_by_callback(
@@ -129,11 +116,18 @@ async def grant_by_callback(
     Returns:
         whether the secret is valid and the consent was sought.
     """
+    return await _grant(connection, _queries.grant_by_callback, id, _digest(secret), consent)
+
+
+async def _grant(
+    connection: Connection, query: str, id: str, proof: str | bytes, consent: SinkConsent
+) -> bool:
     await connection.execute(_queries.lock, id)
     values = consent.at, consent.origin, consent.rate
-    if not await connection.fetchval(_queries.grant_by_callback, id, _digest(secret), *values):
+    if not await connection.fetchval(query, id, proof, *values):
         return False
-    await _activate(connection, id)
+    await connection.execute(_queries.activate, id)
+    await connection.execute(_queries.announce, id)
     return True
 
 
@@ -168,12 +162,6 @@ async def load_consents(
 async def release(connection: Connection) -> None:
     """Let the subscriptions go on that wait for a consent."""
     await connection.execute(_queries.release)
-
-
-async def _activate(connection: Connection, id: str) -> None:
-    """Let a pending subscription go on, and notify the process that delivers."""
-    await connection.execute(_queries.activate, id)
-    await connection.execute(_queries.announce, id)
 
 
 def _digest(secret: str) -> bytes:
