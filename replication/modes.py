@@ -48,8 +48,7 @@ from replication.links.links import check_not_paused, existing_link
 from replication.peers.keyhistories import trust_with_link
 from replication.peers.linkerrors import describe
 from replication.peers.peeraccess import PeerAccess, given_credential
-from replication.sinks.dryrun import try_feed, try_topic, try_walk
-from replication.sinks.here import Here
+from replication.sinks.here import Here, try_feed, try_topic, try_walk
 from replication.sinks.peersink import PeerSink
 from replication.sinks.push import probe_target
 from replication.sinks.receive import PushedCopies

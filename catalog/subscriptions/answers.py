@@ -55,9 +55,8 @@ async def lock_addressed(request: web.Request, connection: Connection) -> Subscr
     """Lock the subscription of a write, and check the conditions of the request.
 
     Raises:
-        NotFound
+        NotFound, PreconditionFailed
         Unauthenticated, Forbidden: as `demand_log`.
-        PreconditionFailed
     """
     id = request.match_info["id"]
     # Read after the lock, so that the conditions are checked on the row that the write changes.
@@ -68,12 +67,7 @@ async def lock_addressed(request: web.Request, connection: Connection) -> Subscr
 
 
 async def read_addressed(request: web.Request, connection: Connection) -> Subscription:
-    """The subscription of a read.
-
-    Raises:
-        NotFound
-        Unauthenticated, Forbidden: as `demand_log`.
-    """
+    """The subscription of a read; raises `NotFound`, and as `demand_log`."""
     return _checked(request, await get(connection, request.match_info["id"]))
 
 
@@ -99,11 +93,7 @@ def only_of(request: web.Request) -> str | None:
 
 
 def demand_log(request: web.Request, log: LogName) -> None:
-    """Refuse a caller that may not read the log of a subscription.
-
-    Raises:
-        Unauthenticated, Forbidden
-    """
+    """Raise `Unauthenticated` or `Forbidden` for a caller that may not read a log."""
     if log == "audit":
         demand(request, Permission.ADMINISTER)
 
@@ -129,11 +119,7 @@ async def answer_write(
     done: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> web.Response:
-    """Answer a write with the subscription and its tag.
-
-    Args:
-        done: the status; 202 replaces the status if the sink has yet to agree.
-    """
+    """Answer a write; 202 replaces the status `done` if the sink has yet to agree."""
     status = 202 if subscription.state == "pending" else done
     return await answer_read(connection, subscription, status=status, headers=headers)
 
@@ -141,11 +127,7 @@ async def answer_write(
 def next_page(
     request: web.Request, limit: int, after: object, **filters: str | None
 ) -> dict[str, str]:
-    """The header with the URL of the page after `after`.
-
-    Args:
-        filters: the further parameters of the page, except for those without a value.
-    """
+    """The header with the URL of the page after `after`; a filter of `None` is left out."""
     here = f"{request[CONTEXT].base_url(request)}{request.rel_url.raw_path}"
     given = [(name, text) for name, text in filters.items() if text is not None]
     query = urlencode([("limit", limit), ("after", str(after)), *given], quote_via=quote)
@@ -153,10 +135,9 @@ def next_page(
 
 
 def _tag_of(subscription: Subscription) -> str:
-    """The entity tag, which stands for the definition and for the commands on the subscription.
+    """The entity tag, for the definition and the commands on the subscription.
 
-    The tag does not stand for the progress of the delivery: a client can change a subscription
-    after reading it, even while events are delivered.
+    It does not stand for the progress, so that a client can change what it has read meanwhile.
     """
     return f'"{subscription.revision}"'
 

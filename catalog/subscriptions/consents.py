@@ -121,18 +121,14 @@ def parse_allowed_rate(value: str | None) -> int | None:
 async def ask_for_consent(
     session: aiohttp.ClientSession, sink: str, *, origin: str, callback: str
 ) -> int | None:
-    """Send one validation request. Only the headers of the answer are read.
+    """Send one validation request; return the rate that the sink allows, as `parse_allowed_rate`.
 
     The request carries neither the credential nor the headers of the subscription: a sink that has
-    not consented receives no secrets.
+    not consented receives no secrets. Only the headers of the answer are read.
 
     Args:
-        sink: the URL of the sink.
         origin: the host name of the node.
         callback: a URL of this node at which the sink may consent later.
-
-    Returns:
-        the rate that the sink allows, as `parse_allowed_rate`.
 
     Raises:
         ConsentMissing
@@ -154,11 +150,7 @@ async def ask_for_consent(
 
 
 def _allowed_rate(response: aiohttp.ClientResponse, origin: str) -> int | None:
-    """The rate that an answer allows. The status says nothing (http-webhook.md 4.2).
-
-    Raises:
-        ConsentMissing
-    """
+    """The rate that an answer allows, or `ConsentMissing`; the status says nothing (4.2)."""
     origins = {each.strip() for each in response.headers.getall("WebHook-Allowed-Origin", [])}
     if not origins:
         raise ConsentMissing(

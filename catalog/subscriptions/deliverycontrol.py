@@ -253,12 +253,9 @@ async def list_attempts(request: web.Request, page: NumberQuery) -> web.Response
 
 
 def _check_delivery(stored: Subscription, *, is_moved: bool) -> None:
-    """Refuse to pause, resume or replay a subscription without delivery.
+    """Raise `UnresolvedConflict` for a subscription without delivery.
 
     A pending subscription can be paused and resumed, but not moved.
-
-    Raises:
-        UnresolvedConflict
     """
     if stored.state in _ADVICE and (is_moved or stored.state != "pending"):
         fault = f"the subscription is {stored.state}, and delivers nothing"
@@ -299,11 +296,7 @@ async def send_example(request: web.Request) -> ExampleAnswer:
 
 
 async def _check_consent(connection: Connection, subscription: Subscription) -> None:
-    """Refuse to send events to a sink without consent, in every state of the subscription.
-
-    Raises:
-        UnresolvedConflict
-    """
+    """Raise `UnresolvedConflict` if the sink has not consented, in every state."""
     is_pending = subscription.state == "pending"
     if is_pending or await is_missing(connection, subscription.id):
         fault = "nothing is sent to a sink that has not consented"

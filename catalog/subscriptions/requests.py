@@ -274,11 +274,7 @@ async def create_subscription(
 
 
 async def _check_count(request: web.Request, connection: Connection) -> None:
-    """Refuse a subscription beyond the limit of the node or of the caller.
-
-    Raises:
-        LimitReached
-    """
+    """Raise `LimitReached` beyond the limit of the node or of the caller."""
     settings, creator = request[CONTEXT].settings, creator_of(request)
     kept, own = await count(connection, None if creator is None else creator.principal)
     of_one, most = "subscriptions of one caller", settings.subscriptions_per_client

@@ -35,16 +35,10 @@ async def ensure_keys(
     definition: SubscriptionDefinition,
     former: SubscriptionDefinition | None = None,
 ) -> tuple[SigningKey, ...]:
-    """Make the key that a definition asks for; the caller writes the subscription.
+    """Make the key that a definition asks for, and return it; the caller writes the subscription.
 
-    Existing keys stay while the signature scheme and the origin of the sink stay the same: each key
-    is known to one receiver only.
-
-    Args:
-        former: the previous definition of the subscription.
-
-    Returns:
-        the new keys.
+    Existing keys stay while the signature scheme and the origin of the sink stay the same as in
+    the `former` definition: each key is known to one receiver only.
     """
     scheme = _scheme_of(definition)
     if former is not None:

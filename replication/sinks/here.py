@@ -1,13 +1,26 @@
-"""The sink of bringing links: this node's own catalog."""
+"""The sink of bringing links, this node's own catalog: applies pages, or predicts their effect.
+
+A dry run finds out the effect by digests or by a walk, without a write. Its decisions are the
+decisions of a real run, but only the digests of copies are known. Faults in the content, such as a
+value of a wrong type, appear only when the copies arrive.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
+from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.masking import counted
+from catalog.model.xid import Xid, parent_of
+from catalog.operations.feed import Verdict
 from catalog.store import links
-from replication.applying.apply import AppliedBatch, Batch, apply_batch
-from replication.applying.deletionlimit import check_losses
+from catalog.store.database import Connection
+from replication.applying.apply import AppliedBatch, Batch, apply_batch, load_local
+from replication.applying.deletionlimit import check_losses, find_question
 from replication.applying.eviction import (
     doubt_copies,
     drop_deselected,
@@ -16,15 +29,26 @@ from replication.applying.eviction import (
     evict,
 )
 from replication.applying.renaming import rename_groups, rewrite_endpoints
+from replication.deciding.batch import BatchDecision, decide_batch, order_of, origin_of
+from replication.deciding.copychecks import Copy, Incoming, MalformedCopy
 from replication.deciding.decide import CONFLICTS
-from replication.deciding.placement import mapping_of, rules_of
+from replication.deciding.placement import groups_of, mapping_of, place_copies, rules_of
+from replication.deciding.provenance import Policy, meet_claim, met
+from replication.peers.handshake import shake_hands, why_lost
 from replication.peers.keyhistories import ensure_keys
 from replication.peers.linkbounds import MEASURED_AGAIN, check_held
-from replication.sources.copypages import CopyPage
-from replication.sources.sourcecomparison import SourceComparison, losses_in
+from replication.sources.copypages import CopyPage, without_content
+from replication.sources.sourcecomparison import SourceComparison, compare, losses_in
+from replication.sources.topicsource import TopicSource
+from replication.sources.walkedcopies import find_absent
+from replication.sources.walksource import WalkSource
 from replication.store import doubtedcopies
+from replication.store.copies import load_held
+from replication.transfer.comparison import DifferingOrigin
 from replication.transfer.linkrun import Applied, LinkRun
-from replication.transfer.transfer import LinkSink
+from replication.transfer.transfer import DryRun, LinkSink
+
+_AT_ONCE = 1000
 
 
 class Here(LinkSink):
@@ -160,14 +184,210 @@ class Here(LinkSink):
         return applied
 
     async def _settle(self) -> None:
-        """Drop the copies that their authority lacks after a complete copy, and unlabelled copies.
-
-        Raises:
-            TooManyDeletions: nothing was dropped, and the link asks.
-        """
+        """Drop the copies that their authority lacks after a complete copy, and unlabelled ones."""
         run, policy = self._run, self._run.policy
         number = await drop_doubted(run.context, run.link, policy, is_allowed=run.is_allowed)
         if number:
             await run.remember("dropped", f"{counted(number, 'replicas')} not at their authority")
         if number := await drop_unlabelled(run.context, run.link, policy):
             await run.remember("left", f"{counted(number, 'replicas')} without the labels")
+
+
+async def try_feed(run: LinkRun) -> DryRun | None:
+    """Compare a link with the node that it would follow, and decide about the differing origins.
+
+    Returns:
+        `None` if the source offers no digests to compare, or too much differs to be listed.
+
+    Raises:
+        ClientError: the source does not answer now.
+    """
+    run.source = await shake_hands(run.peer)
+    await _meet(run, why_lost(run.link, run.source.instance))
+    found = await compare(run, is_whole=True)
+    if found is None:
+        return None
+    result = DryRun(rows=found.rows, differing=len(found.differing))
+    async with run.context.database.snapshot() as connection:
+        promised = await _place(connection, run, [*_promised(found.differing, result)])
+        gone = await _decide_all(connection, _policy(run, found), promised, result)
+    # The source of a newly set up link does not have these entities of this node at all.
+    for each in found.differing if run.link.doubts else ():
+        if each.here is None or each.here.is_deleted or each.there is not None:
+            continue
+        if found.policy.is_own_word(each.origin) and each.origin.xid not in gone:
+            result.note("deleted", each.origin, each.here.epoch)
+    losses = losses_in(found, run.link)
+    result.question = await find_question(run.context, run.link, run.policy, losses)
+    return result
+
+
+async def try_walk(run: LinkRun) -> DryRun:
+    """Walk the server of a link, and decide about the differing entities.
+
+    Raises:
+        ClientError: the server does not answer now, or its listing is incomplete.
+    """
+    source = WalkSource(run)
+    await source.meet()
+    await _meet(run)
+    walk = source.new_walk()
+    copies, gone = await walk.preview()
+    result = DryRun(rows=walk.walked.entities, differing=len(copies) + len(gone))
+    await _decide_copies(run, copies, result)
+    for xid in gone:
+        result.note("deleted", Origin(run.policy.sender, xid))
+    losses = walk.losses_among(gone)
+    result.question = await find_question(run.context, run.link, run.policy, losses)
+    return result
+
+
+async def try_topic(run: LinkRun) -> DryRun:
+    """Read the topic of a link to the end, and decide about every copy in the topic.
+
+    Raises:
+        ClientError: the cluster does not answer now, or the topic has no publisher.
+    """
+    source, policy = TopicSource(run), run.policy
+    newest: dict[Origin, Incoming] = {}
+    async with source.opened():
+        await source.meet()
+        await _meet(run)
+        await source.resume(None)
+        async with contextlib.aclosing(source.everything(None)) as pages:
+            async for page in pages:
+                if page.lists_all:
+                    break
+                for copy in map(without_content, page.copies):
+                    origin = Origin(copy.authority, copy.origin)
+                    if policy.admits(origin):
+                        newest[origin] = copy
+    result = DryRun(rows=len(newest), differing=0)
+    await _decide_copies(run, [*newest.values()], result)
+
+    def is_expected(xid: str) -> bool:
+        origin = Origin(policy.sender, xid)
+        return origin in newest or not policy.admits(origin)
+
+    for xid in await find_absent(run, is_expected) if run.link.doubts else ():
+        result.note("deleted", Origin(policy.sender, xid))
+    result.differing = result.numbers.total() - result.numbers[Verdict.CURRENT.value]
+    return result
+
+
+async def _meet(run: LinkRun, loss: str = "") -> None:
+    """Check the authority of the source as a real run does, and store nothing."""
+    source = run.source
+    assert source is not None, "the link has met its source"
+    async with run.database.snapshot() as connection:
+        await meet_claim(connection, run.link, source.authority)
+    run.link = met(run.link, source.instance, source.authority, loss)
+
+
+def _policy(run: LinkRun, found: SourceComparison) -> Policy:
+    """The policy of a run; a newly set up link overrules copies of the source's authority."""
+    if not run.link.doubts:
+        return found.policy
+    doubted = frozenset(
+        each.here.digest
+        for each in found.differing
+        if each.here is not None and found.policy.is_own_word(each.origin)
+    )
+    return replace(found.policy, overruled=found.policy.overruled | doubted)
+
+
+async def _decide_copies(run: LinkRun, copies: Sequence[Incoming], result: DryRun) -> None:
+    """Decide about arrived copies without their content."""
+    malformed = [copy for copy in copies if isinstance(copy, MalformedCopy)]
+    readable = [copy for copy in copies if not isinstance(copy, MalformedCopy)]
+    async with run.context.database.snapshot() as connection:
+        placed = await _place(connection, run, readable)
+        await _decide_all(connection, run.policy, [*placed, *malformed], result)
+
+
+async def _place(connection: Connection, run: LinkRun, promised: Sequence[Copy]) -> list[Incoming]:
+    """Place the copies at their xids in this catalog."""
+    groups = (await load_held(connection, (), groups_of(promised))).entities
+    held = {origin_of(group): group.xid for group in groups.values()}
+    return place_copies(promised, mapping_of(run.link.definition), held)
+
+
+async def _decide_all(
+    connection: Connection, policy: Policy, promised: Iterable[Incoming], result: DryRun
+) -> set[str]:
+    """Decide in parts, each on the state after the earlier parts; return the deleted paths."""
+    promised = sorted(promised, key=order_of)
+    coming: dict[str, Entity] = {}
+    gone: set[str] = set()
+    for start in range(0, len(promised), _AT_ONCE):
+        part = promised[start : start + _AT_ONCE]
+        valid = [copy for copy in part if not isinstance(copy, MalformedCopy)]
+        held, tombstones = await load_local(connection, valid)
+        held = {xid: entity for xid, entity in held.items() if xid not in gone}
+        held |= {entity.xid: entity for entity in _coming_among(valid, coming)}
+        decision = decide_batch(part, held, tombstones, policy)
+        _note(decision, held, result)
+        coming |= {entity.xid.lower(): entity for entity in decision.written}
+        gone |= {tombstone.xid for tombstone in decision.deleted} | {*decision.dropped}
+        await asyncio.sleep(0)
+    return gone
+
+
+def _coming_among(part: Iterable[Copy], coming: Mapping[str, Entity]) -> Iterator[Entity]:
+    """The entities from earlier parts that are at or directly above the copies of a part."""
+    for copy in part:
+        for xid in (copy.xid, parent_of(copy.xid)):
+            if (entity := coming.get(xid.lower())) is not None:
+                yield entity
+
+
+def _note(decision: BatchDecision, held: Mapping[str, Entity], result: DryRun) -> None:
+    live = {*map(origin_of, held.values())}
+    deleted = {*map(origin_of, (*decision.deleted, *decision.remembered))}
+    for finding in decision.findings:
+        outcome = finding.verdict.value
+        if finding.verdict is Verdict.APPLY:
+            is_here, is_deletion = finding.origin in live, finding.origin in deleted
+            if is_deletion:
+                outcome = "deleted" if is_here else "noted as deleted"
+            else:
+                outcome = "changed" if is_here else "created"
+        result.add(outcome, finding)
+    for xid in decision.dropped:
+        result.note("deleted", origin_of(held[xid]), held[xid].epoch, xid)
+
+
+def _promised(differing: Sequence[DifferingOrigin], result: DryRun) -> Iterator[Copy]:
+    """The copies that the source has; a path that is no xid counts as invalid."""
+    now = datetime.now(UTC)
+    for each in differing:
+        if each.there is None:
+            continue
+        origin, there = each.origin, each.there
+        try:
+            kind = Xid.parse(origin.xid).kind
+        except ValueError:
+            result.note(Verdict.INVALID.value, origin, there.epoch)
+            continue
+        if there.is_deleted:
+            yield Tombstone(
+                xid=origin.xid,
+                kind=kind,
+                authority=origin.authority,
+                origin=origin.xid,
+                epoch=there.epoch,
+                deletedat=now,
+            )
+        else:
+            # The digest is not checked, since the content is unknown.
+            yield Entity(
+                xid=origin.xid,
+                kind=kind,
+                authority=origin.authority,
+                origin=origin.xid,
+                epoch=there.epoch,
+                attributes={},
+                createdat=now,
+                modifiedat=now,
+                digest=there.digest,
+            )

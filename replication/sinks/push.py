@@ -169,11 +169,7 @@ class PushFlow:
     def _verdicts_in(
         self, lines: Iterable[JsonObject], request: PushRequest
     ) -> dict[Origin, tuple[Verdict, str]]:
-        """The verdict on each copy, with the detail.
-
-        Raises:
-            BadAnswer: the verdict on a copy is missing or unknown.
-        """
+        """The verdict on each copy, with the detail; `BadAnswer` if one is missing or unknown."""
         found: dict[Origin, tuple[Verdict, str]] = {}
         try:
             for line in lines:

@@ -185,11 +185,7 @@ class ServerSink(LinkSink, LinkPeer):
 
 
 async def _remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
-    """Delete the link's entities of copies that the server must no longer have.
-
-    Returns:
-        the number of deleted entities.
-    """
+    """Delete the link's entities that the server must no longer have; return their number."""
     if not gone:
         return 0
     origins = {origin_of(copy) for copy in gone}

@@ -248,11 +248,7 @@ class TopicSink(LinkSink, LinkPeer):
         return Start(cursor=publication.position, is_copied=True)
 
     async def _why_anew(self, written: Written | None, loss: str) -> str:
-        """The reason why everything is published again; "" if the publication continues.
-
-        Args:
-            written: the last write of this node to the topic, as its link has stored the write.
-        """
+        """The reason why everything is published again, else ""; `written` is the last write."""
         checkpoint, database = self._checkpoint, self._run.database
         own = database.node.instance
         if written is None:
@@ -342,11 +338,7 @@ class TopicSink(LinkSink, LinkPeer):
         self._since_checkpoint = 0
 
     async def _loss_since(self, checkpoint: Checkpoint | None) -> str:
-        """The reason why this node lacks changes from before a checkpoint.
-
-        Returns:
-            "" if nothing is missing, or a different instance wrote the checkpoint.
-        """
+        """The reason why this node lacks changes from before its checkpoint, else ""."""
         database = self._run.database
         if checkpoint is None or checkpoint.instance != database.node.instance:
             return ""
@@ -356,12 +348,7 @@ class TopicSink(LinkSink, LinkPeer):
             return await why_lost(connection, checkpoint.position)
 
     async def _check(self) -> None:
-        """Check that the topic is still complete.
-
-        Raises:
-            TopicLost
-            TopicUnusable: the topic does not exist.
-        """
+        """Raise `TopicLost` or `TopicUnusable` unless the topic is still complete."""
         partitions = await self._topic.partitions()
         if not partitions:
             raise TopicLost("the topic was deleted")
@@ -388,7 +375,7 @@ async def _check_rival(
     checkpoint: Checkpoint | None,
     link: str | None = None,
 ) -> None:
-    """Check that no other catalog, and no other link of this node, publishes to a topic.
+    """Raise `ClientError` if another catalog, or another link of this node, publishes to a topic.
 
     Args:
         checkpoint: the newest checkpoint of the topic.

@@ -34,6 +34,7 @@ _COPIES_AMONG_OTHERS = 200
 # Small, since the whole page is held in memory before it is sorted.
 _PAGE = 200
 _SCOPES_AT_ONCE = 50
+_CHANGES = 1000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,6 +163,25 @@ def without_content(copy: Incoming) -> Incoming:
     return replace(copy, attributes={}, document=None) if isinstance(copy, Entity) else copy
 
 
+def change_pages(
+    run: LinkRun,
+    cursor: str,
+    wait_seconds: float,
+    filters: Sequence[tuple[str, str]],
+    *,
+    limit: int = _CHANGES,
+) -> AsyncGenerator[CopyPage]:
+    """The pages of one answer of the source's feed, with at most `limit` changes."""
+    lines = run.peer.change_lines(
+        cursor,
+        limit=limit,
+        wait_seconds=wait_seconds,
+        filters=filters,
+        follower=follower_name(run.context),
+    )
+    return pages_of(run.context, lines, Allowance.of(run.settings, COPIES_OF_ONE * limit))
+
+
 async def labelled_changes(
     run: LinkRun, cursor: str, wait_seconds: float, filters: Sequence[tuple[str, str]]
 ) -> AsyncGenerator[CopyPage]:
@@ -172,17 +192,10 @@ async def labelled_changes(
     changed long ago. The cursor comes last, with the groups and resources that may have lost their
     labels: their entities are dropped.
     """
-    lines = run.peer.change_lines(
-        cursor,
-        limit=_PAGE,
-        wait_seconds=wait_seconds,
-        filters=filters,
-        follower=follower_name(run.context),
-    )
-    allowance = Allowance.of(run.settings, COPIES_OF_ONE * _PAGE)
     copies: list[Incoming] = []
     end = CopyPage()
-    async with contextlib.aclosing(pages_of(run.context, lines, allowance)) as pages:
+    answer = change_pages(run, cursor, wait_seconds, filters, limit=_PAGE)
+    async with contextlib.aclosing(answer) as pages:
         async for end in pages:
             copies += end.copies
     units = frozenset(origin for copy in copies for origin in _units_of(copy))

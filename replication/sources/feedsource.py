@@ -16,7 +16,7 @@ from catalog.store.database import Connection, wait_for
 from catalog.store.links import Link
 from replication.applying.eviction import await_earlier_batches
 from replication.deciding.provenance import admitted, meet_claim, policy_within
-from replication.feed.cards import follower_name, note_card
+from replication.feed.cards import note_card
 from replication.peers.handshake import loss_told, shake_hands, why_lost, why_own
 from replication.peers.keyhistories import ask_for_keys, trust_first
 from replication.peers.linkbounds import Allowance
@@ -25,6 +25,7 @@ from replication.signing.signaturechecks import read_trust
 from replication.sources.copypages import (
     COPIES_OF_ONE,
     CopyPage,
+    change_pages,
     labelled_changes,
     labelled_listing,
     pages_of,
@@ -37,7 +38,6 @@ from replication.transfer.comparison import DifferingOrigin
 from replication.transfer.linkrun import BeginAgain, LinkRun, PeerIdentity, Start, until_woken
 from replication.transfer.transfer import LinkPeer, LinkSource
 
-_PAGE = 1000
 _LONG_POLL_SECONDS = 25.0
 # A working subscription is checked once in so many pulls.
 _PULLS_PER_CHECK = 10
@@ -217,13 +217,9 @@ class FeedSource(LinkSource, LinkPeer):
         return authorities + scope + [("type", each) for each in policy.types]
 
     async def _read(self, cursor: str, wait_seconds: float) -> AsyncGenerator[CopyPage]:
-        """The pages of one answer of the feed; none if nothing follows the cursor.
-
-        Raises:
-            BeginAgain: the source cannot continue from the cursor.
-        """
+        """The pages of one answer of the feed; `BeginAgain` if it cannot go on from the cursor."""
         run = self._run
-        read = labelled_changes if run.link.definition.labels else _changes
+        read = labelled_changes if run.link.definition.labels else change_pages
         try:
             async for page in read(run, cursor, wait_seconds, self._filters):
                 if page.copies or page.labelled or page.cursor not in (None, cursor):
@@ -325,22 +321,6 @@ class FeedSource(LinkSource, LinkPeer):
                 page.cursor = page.behind = None
                 page.is_last = False
                 yield page
-
-
-async def _changes(
-    run: LinkRun, cursor: str, wait_seconds: float, filters: Sequence[tuple[str, str]]
-) -> AsyncGenerator[CopyPage]:
-    lines = run.peer.change_lines(
-        cursor,
-        limit=_PAGE,
-        wait_seconds=wait_seconds,
-        filters=filters,
-        follower=follower_name(run.context),
-    )
-    pages = pages_of(run.context, lines, Allowance.of(run.settings, COPIES_OF_ONE * _PAGE))
-    async with contextlib.aclosing(pages):
-        async for page in pages:
-            yield page
 
 
 def _suspects_of(conflicts: Sequence[LinkConflict]) -> list[Origin]:

@@ -55,11 +55,7 @@ async def survey(replica: Replica, source: RecoverySource) -> None:
 
 @contextlib.contextmanager
 def naming(peer: Client) -> Iterator[None]:
-    """Add the name of a peer to errors of its requests.
-
-    Raises:
-        ClientError
-    """
+    """Add the name of a peer to the `ClientError`s of its requests."""
     try:
         yield
     except ClientError as error:

@@ -187,11 +187,7 @@ class TopicSource(LinkSource, LinkPeer):
         self._written_at = min(max(checkpoint.at, self._read_all_at), datetime.now(UTC))
 
     async def _read_on(self, *, is_bulk: bool = False) -> AsyncGenerator[CopyPage]:
-        """Read up to the present end of the topic.
-
-        Raises:
-            TopicLost: the topic does not have the next records.
-        """
+        """Read up to the present end of the topic; `TopicLost` if it lacks the next records."""
         began, offsets = datetime.now(UTC), self._here.offsets
         bounds = await self._topic.bounds(len(offsets))
         for each, offset in enumerate(offsets):

@@ -143,16 +143,11 @@ class Walk:
             yield self._page([], f"walked, {counted(self.walked.entities, 'entities')} read")
 
     async def preview(self) -> tuple[list[Incoming], list[str]]:
-        """Read everything, and write nothing.
+        """The effect of a walk, as `pages` would have it; nothing is written.
 
         Returns:
             the copies that a run would apply, without their content, and the xids of the entities
             that a run would delete, at their authority.
-
-        Raises:
-            WalkIncomplete: a listing was incomplete.
-            TooMuchSent
-            ClientError: the server does not answer.
         """
         copies = [without_content(copy) async for page in self._read() for copy in page.copies]
         self._check_complete()

@@ -140,11 +140,7 @@ class WalkSource(LinkSource, LinkPeer):
 
 
 def _identity_of(context: Context, link: Link, catalog: WalkedCatalog) -> Handshake:
-    """The identity of a walked server, which states none.
-
-    Raises:
-        ClientError: the server would speak for this node.
-    """
+    """The identity of a walked server, which states none; it must not speak for this node."""
     source = link.definition.source
     authority = link.authority or source
     if authority == context.database.node.authority:

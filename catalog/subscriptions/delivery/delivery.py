@@ -203,11 +203,7 @@ class Delivery:
         return seen
 
     async def _collect(self) -> tuple[Sequence[DueEvent], LogEntry | None]:
-        """Read the due events, and wait until a batch is full, if the subscription asks for that.
-
-        Returns:
-            the events, and the last entry that was read.
-        """
+        """The due events, and the last entry that was read; waits for a full batch if asked to."""
         # After a failure, events are sent one by one: further entries would be read in vain.
         limit = 1 if self.record.failures else max(_BATCH, self._sizes.most)
         entries = await self._read(limit)
@@ -256,11 +252,7 @@ class Delivery:
             await asyncio.gather(*waiting, return_exceptions=True)
 
     def _due(self, entries: Sequence[LogEntry], before: LogEntry | None = None) -> list[DueEvent]:
-        """The events of entries that are still to be delivered.
-
-        Args:
-            before: the entry before the first of `entries`; `None` stands for the cursor.
-        """
+        """The events still to be delivered; `before` is the entry before, `None` the cursor."""
         due: list[DueEvent] = []
         settled = self.record.settled if before is None else 0
         for entry in entries:
@@ -315,11 +307,7 @@ class Delivery:
     # One step: a batch is sent, or kept behind dead letters
 
     async def _settle_next(self, due: Sequence[DueEvent]) -> int:
-        """Send the first due events, or keep the events if they have to wait.
-
-        Returns:
-            the number of first events that need no more delivery.
-        """
+        """Send the first due events, or keep those that wait; return how many are settled."""
         is_blocked = self._undelivered.is_blocked(due[0].subject)
         count = 1
         while count < len(due) and self._undelivered.is_blocked(due[count].subject) == is_blocked:

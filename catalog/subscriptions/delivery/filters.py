@@ -20,6 +20,12 @@ Predicate = Callable[[Mapping[str, str]], bool]
 MAX_DEPTH = 16
 MAX_TEXT = 2048
 
+_COMPARISONS: Mapping[str, Callable[[str, str], bool]] = {
+    "exact": str.__eq__,
+    "prefix": str.startswith,
+    "suffix": str.endswith,
+}
+_DIALECTS = (*_COMPARISONS, "all", "any", "not", "sql")
 _ATTRIBUTE_NAME = re.compile(r"[a-z0-9]{1,64}")
 _Subscriber = TypeVar("_Subscriber")
 
@@ -31,8 +37,7 @@ class FilterError(ValueError):
 def count_conditions(filters: Any) -> int:
     """The number of expressions in filters, plus the number of compared attributes.
 
-    Args:
-        filters: JSON of arbitrary form, no deeper than the body of a request may be.
+    The depth of `filters`, JSON of arbitrary form, is bounded by the body of a request.
     """
     if isinstance(filters, Mapping):
         return sum(1 + count_conditions(value) for value in filters.values())
@@ -54,8 +59,7 @@ def compile_filters(
     Raises:
         FilterError: the reason, as a sentence for the user.
     """
-    compiler = _Compiler()
-    wanted = [compiler.compile(expression, 1) for expression in filters]
+    wanted = [_compiled(expression) for expression in filters]
     if types:
         wanted.insert(0, _is_one_of("type", frozenset(types)))
     if source is not None:
@@ -63,37 +67,27 @@ def compile_filters(
     return _all(wanted)
 
 
-class _Compiler:
-    """Compiles expressions by their dialects."""
-
-    def __init__(self) -> None:
-        self._dialects: dict[str, Callable[[Any, int], Predicate]] = {
-            "exact": lambda value, _: _comparison("exact", str.__eq__, value),
-            "prefix": lambda value, _: _comparison("prefix", str.startswith, value),
-            "suffix": lambda value, _: _comparison("suffix", str.endswith, value),
-            "all": lambda value, depth: _all(self._several("all", value, depth)),
-            "any": lambda value, depth: _any(self._several("any", value, depth)),
-            "not": lambda value, depth: _not(self.compile(value, depth + 1)),
-            "sql": lambda value, _: _sql(value),
-        }
-
-    def compile(self, expression: Any, depth: int) -> Predicate:
-        if depth > MAX_DEPTH:
-            raise FilterError(f"filters can't be nested deeper than {MAX_DEPTH}")
-        if not isinstance(expression, Mapping) or len(expression) != 1:
-            raise FilterError("a filter expression is an object with one dialect as its only key")
-        [(dialect, value)] = expression.items()
-        if dialect not in self._dialects:
-            offer = ", ".join(self._dialects)
-            raise FilterError(
-                f'filter dialect "{dialect[:64]}" is not supported; these are: {offer}'
-            )
-        return self._dialects[dialect](value, depth)
-
-    def _several(self, dialect: str, value: Any, depth: int) -> list[Predicate]:
-        if not isinstance(value, list) or not value:
-            raise FilterError(f'"{dialect}" needs an array of at least one filter expression')
-        return [self.compile(expression, depth + 1) for expression in value]
+def _compiled(expression: Any, depth: int = 1) -> Predicate:
+    if depth > MAX_DEPTH:
+        raise FilterError(f"filters can't be nested deeper than {MAX_DEPTH}")
+    if not isinstance(expression, Mapping) or len(expression) != 1:
+        raise FilterError("a filter expression is an object with one dialect as its only key")
+    [(dialect, value)] = expression.items()
+    match dialect:
+        case "exact" | "prefix" | "suffix":
+            return _comparison(dialect, _COMPARISONS[dialect], value)
+        case "all" | "any":
+            if not isinstance(value, list) or not value:
+                raise FilterError(f'"{dialect}" needs an array of at least one filter expression')
+            predicates = [_compiled(each, depth + 1) for each in value]
+            return _all(predicates) if dialect == "all" else _any(predicates)
+        case "not":
+            return _not(_compiled(value, depth + 1))
+        case "sql":
+            return _sql(value)
+    raise FilterError(
+        f'filter dialect "{dialect[:64]}" is not supported; these are: {", ".join(_DIALECTS)}'
+    )
 
 
 def _comparison(dialect: str, compare: Callable[[str, str], bool], value: Any) -> Predicate:
@@ -227,8 +221,7 @@ class FilterIndex(Generic[_Subscriber]):
         if required is None:
             self.unconditional.add(subscriber)
             return
-        texts = self._by_attribute[required.attribute]
-        found = texts.prefixes if required.is_prefix else texts.whole
+        texts, found = self._texts_of(required)
         for text in required.texts:
             if required.is_prefix and text not in found:
                 texts.lengths[len(text)] += 1
@@ -239,8 +232,7 @@ class FilterIndex(Generic[_Subscriber]):
         if required is None:
             self.unconditional.discard(subscriber)
             return
-        texts = self._by_attribute[required.attribute]
-        found = texts.prefixes if required.is_prefix else texts.whole
+        texts, found = self._texts_of(required)
         for text in required.texts:
             found[text].discard(subscriber)
             if not found[text]:
@@ -248,13 +240,16 @@ class FilterIndex(Generic[_Subscriber]):
                 if required.is_prefix:
                     texts.lengths -= Counter([len(text)])
 
+    def _texts_of(
+        self, required: Required
+    ) -> tuple[_Texts[_Subscriber], dict[str, set[_Subscriber]]]:
+        texts = self._by_attribute[required.attribute]
+        return texts, texts.prefixes if required.is_prefix else texts.whole
+
     def candidates(self, event: Mapping[str, str]) -> Iterator[_Subscriber]:
         """The subscribers whose requirement an event meets, each once or more often.
 
-        Subscribers without a requirement are `unconditional`, and are left out.
-
-        Args:
-            event: the context attributes of the event as text.
+        The `unconditional` subscribers are left out. `event` has the context attributes as text.
         """
         for attribute, texts in self._by_attribute.items():
             text = event.get(attribute, "")

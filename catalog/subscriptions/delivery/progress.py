@@ -80,10 +80,7 @@ class DeliveryRecord(Progress):
     def accepted(self, count: int, now: datetime, *, is_next: bool = True) -> None:
         """Note that the sink accepted events.
 
-        Args:
-            count: the number of events.
-            is_next: whether the events were next in the log, so that the following event is
-                untried.
+        If the events were next in the log (`is_next`), the following event is untried.
         """
         self.total += count
         self.delivered, self.deliveredat = self.delivered + count, now
@@ -93,11 +90,7 @@ class DeliveryRecord(Progress):
         self.is_due = True
 
     def refused(self, cause: str, now: datetime, *, is_next: bool = True) -> None:
-        """Note that an attempt failed and will be repeated.
-
-        Args:
-            is_next: whether the attempt was with the next event of the log.
-        """
+        """Note that an attempt, with the next event of the log if `is_next`, failed."""
         self.waits(cause, now)
         self.attempt_failed(cause, now)
         if is_next:

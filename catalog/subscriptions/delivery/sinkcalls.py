@@ -68,11 +68,9 @@ class DeliverySlots:
         self.hold_seconds = hold_seconds
 
     def hold(self, host: str, *, is_proven: bool) -> _Held:
-        """A context to enter when a connection and a slot are free.
+        """A context to enter when a connection to a host, by `host_of`, and a slot are free.
 
-        Args:
-            host: the result of `host_of` for the sink's URL.
-            is_proven: whether the sink accepted the last events.
+        A proven sink accepted the last events.
         """
         return _Held(self, host, is_proven=is_proven)
 

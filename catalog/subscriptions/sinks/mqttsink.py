@@ -410,11 +410,7 @@ class MqttSink(BrokerSink[MqttServer, MqttConnection]):
             return SinkRefused(reason="the sink did not answer in time")
 
     def _message(self, event: OutgoingEvent) -> MqttMessage:
-        """The message of an event.
-
-        Raises:
-            struct.error, ValueError: MQTT cannot encode an attribute.
-        """
+        """The message of an event; `struct.error` or `ValueError` if MQTT cannot encode it."""
         settings = self._settings
         is_structured = settings.contentmode == "structured"
         properties = None

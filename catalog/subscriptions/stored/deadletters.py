@@ -108,8 +108,7 @@ async def _change(
     """Run a statement on the dead letters of a subscription, in a transaction.
 
     Returns:
-        the number that the statement returns, if any, and the number of waiting dead letters that
-        become due.
+        the number that the statement returns, and how many waiting dead letters become due.
     """
     if not await lock_subscription(connection, subscription):
         return 0, 0
@@ -167,11 +166,7 @@ async def count_dead_letters(
 async def page_dead_letters(
     connection: Connection, subscription: str, after: int, limit: int, reason: str | None = None
 ) -> list[DeadLetter]:
-    """Read up to `limit` dead letters whose numbers come after `after`, without their events.
-
-    Args:
-        reason: the reason of the dead letters; `None` for every reason.
-    """
+    """Read up to `limit` dead letters after a number, of a reason or all, without their events."""
     rows = await connection.fetch(_queries.page, subscription, after, limit, reason)
     return [DeadLetter(**row) for row in rows]
 
@@ -179,10 +174,7 @@ async def page_dead_letters(
 async def read_causes(
     connection: Connection, subscription: str, *, by_group: bool
 ) -> list[tuple[str | None, DeadLetterCause]]:
-    """Count the dead letters of a subscription by reason.
-
-    Args:
-        by_group: whether a reason is counted apart for each group of entities.
+    """Count the dead letters of a subscription by reason, and for each group if `by_group`.
 
     Returns:
         the counts, each with the path of the group; `None` for all groups, and for no entity.
@@ -206,12 +198,9 @@ async def mark_due(
     since: datetime | None = None,
     reason: str | None = None,
 ) -> int:
-    """Make dead letters and the events waiting behind them due; return how many.
+    """Make dead letters, and the events waiting behind them, due; return how many.
 
-    Args:
-        number: the only dead letter to mark.
-        since: the earliest failure time of the dead letters to mark.
-        reason: the reason of the dead letters to mark.
+    The dead letters are all, or those of a number, of a reason, or that failed `since` a time.
     """
     return sum(await _change(connection, subscription, _queries.mark_due, number, since, reason))
 
@@ -219,11 +208,7 @@ async def mark_due(
 async def clear_dead_letters(
     connection: Connection, subscription: str, reason: str | None = None
 ) -> tuple[int, int]:
-    """Delete the dead letters of a subscription with a reason, or all, in a transaction.
-
-    Returns:
-        the number of deleted dead letters, and the number of waiting dead letters that become due.
-    """
+    """Delete the dead letters of a subscription with a reason, or all; returns as `_change`."""
     return await _change(connection, subscription, _queries.clear, reason)
 
 
@@ -234,9 +219,5 @@ async def aged_subscriptions(connection: Connection, before: datetime, limit: in
 
 
 async def drop_aged(connection: Connection, subscription: str, before: datetime) -> tuple[int, int]:
-    """Delete the dead letters that failed before a time, in a transaction.
-
-    Returns:
-        the number of deleted dead letters, and the number of waiting dead letters that become due.
-    """
+    """Delete the dead letters that failed before a time; returns as `_change`."""
     return await _change(connection, subscription, _queries.drop_aged, before)

@@ -80,13 +80,9 @@ async def page_attempts(
 async def trim_attempts(
     connection: Connection, before: datetime, most: int, *, since: datetime
 ) -> int:
-    """Delete the attempts from before a time and all but the last `most` of each subscription.
+    """Delete old attempts, and all but the last `most` of each subscription; return how many.
 
-    Args:
-        since: attempts of subscriptions without an attempt since this time are not counted again.
-
-    Returns:
-        the number of deleted attempts.
+    Only subscriptions with an attempt `since` a time are counted again.
     """
     return int(await connection.fetchval(_queries.trim, before, most, since))
 

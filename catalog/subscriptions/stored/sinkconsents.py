@@ -67,12 +67,9 @@ async def claim(
     busy: Collection[str],
     most_of_origin: int,
 ) -> Sequence[DueConsent]:
-    """Claim sinks that are due; each stays claimed until `until`.
+    """Claim up to `most` due sinks, each until `until`, and of each origin up to `most_of_origin`.
 
-    Args:
-        most: the largest number of sinks to claim.
-        busy: the origins to leave out.
-        most_of_origin: the largest number of sinks of each origin to claim.
+    Origins in `busy` are left out.
     """
     found = await connection.fetch(_queries.claim, now, until, most, list(busy), most_of_origin)
     names = [each.name for each in fields(DueConsent)]
@@ -88,7 +85,7 @@ async def next_at(connection: Connection) -> datetime | None:
 
 
 async def offer(connection: Connection, due: DueConsent, secret: str) -> bool:
-    """Let a sink consent by a callback with a secret; only the digest of the secret is stored.
+    """Let a sink consent by a callback with a secret, whose digest is stored.
 
     Returns:
         whether the consent of the sink is still sought.
@@ -98,12 +95,9 @@ async def offer(connection: Connection, due: DueConsent, secret: str) -> bool:
 
 
 async def grant(connection: Connection, due: DueConsent, consent: SinkConsent) -> bool:
-    """Note the consent of a sink, and let its subscription go on if the subscription is pending.
+    """Note the consent of a sink; return whether it was sought.
 
-    The subscription becomes active, or paused if a client paused it in the meantime.
-
-    Returns:
-        whether the consent was sought.
+    A pending subscription becomes active, or paused if a client paused it in the meantime.
     """
     return await _grant(connection, _queries.grant, due.id, due.sinkorigin, consent)
 
@@ -111,11 +105,7 @@ async def grant(connection: Connection, due: DueConsent, consent: SinkConsent) -
 async def grant_by_callback(
     connection: Connection, id: str, secret: str, consent: SinkConsent
 ) -> bool:
-    """Note the consent of a sink that calls back with a secret; each secret is valid once.
-
-    Returns:
-        whether the secret is valid and the consent was sought.
-    """
+    """As `grant`, for a sink that calls back with a secret; each secret is valid once."""
     return await _grant(connection, _queries.grant_by_callback, id, _digest(secret), consent)
 
 

@@ -66,11 +66,7 @@ async def save_credential(
     *,
     refreshat: datetime | None = None,
 ) -> None:
-    """Store the credential of an existing subscription, in place of the previous credential.
-
-    Args:
-        refreshat: the time at which the access token is to be refreshed.
-    """
+    """Replace the credential of a subscription, whose token is to be refreshed at `refreshat`."""
     sealed = await seal(connection, keys, _encoded(credential), _place(subscription))
     await connection.execute(
         _queries.save, subscription, sealed, *_shown_columns(credential), refreshat
@@ -103,11 +99,9 @@ async def claim_due(
     per_endpoint: int,
     limit: int,
 ) -> list[StoredCredential]:
-    """Claim credentials whose tokens are due for a refresh; each stays claimed until `until`.
+    """Claim credentials with tokens due for a refresh, each until `until`.
 
-    Args:
-        busy: the endpoints to leave out.
-        per_endpoint: the largest number of credentials of one endpoint.
+    Endpoints in `busy` are left out, and each other one has up to `per_endpoint`.
     """
     rows = await connection.fetch(_queries.claim, now, until, busy, per_endpoint, limit)
     return [_stored_from(row) for row in rows]

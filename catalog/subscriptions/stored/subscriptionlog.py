@@ -61,9 +61,7 @@ async def read_subscription_log(
 async def drop_oldest_of_subscriptions(
     connection: Connection, before: int, most: int, *, limit: int
 ) -> int:
-    """Delete up to `limit` of the oldest log entries, by age or beyond a number; return how many.
-
-    The start of the log moves in the same transaction.
+    """Delete up to `limit` of the oldest entries, and move the start of the log; return how many.
 
     Args:
         before: a transaction; entries of earlier transactions are deleted.

@@ -204,8 +204,7 @@ async def change_state(
 async def pause_later(connection: Connection, id: str, reason: str | None) -> Subscription | None:
     """Have a pending subscription paused after the sink's consent, or activated without a reason.
 
-    Returns:
-        `None` if the subscription is not pending, or the same outcome is already stored.
+    Returns `None` if the subscription is not pending, or the same outcome is already stored.
     """
     done = await connection.execute(_queries.pause_later, id, reason)
     return await _changed(connection, id, done)
@@ -243,11 +242,7 @@ async def get(connection: Connection, id: str) -> Subscription | None:
 async def page(
     connection: Connection, after: str, limit: int, *, createdby: str | None = None
 ) -> list[Subscription]:
-    """Read up to `limit` subscriptions whose ids come after `after`, in the order of ids.
-
-    Args:
-        createdby: the principal of an owner, to read only the subscriptions of that owner.
-    """
+    """Read up to `limit` subscriptions, all or those of an owner, after an id."""
     if createdby is None:
         rows = await connection.fetch(_queries.page, after, limit)
     else:
@@ -289,11 +284,7 @@ def log_of(definition: SubscriptionDefinition) -> LogName:
 
 
 async def _changed(connection: Connection, id: str, done: str) -> Subscription | None:
-    """Announce a subscription written in this transaction, and read the new row.
-
-    Args:
-        done: the answer of PostgreSQL to the write; `None` is returned if no row was written.
-    """
+    """Announce a subscription, and read the new row; `None` if PostgreSQL has `done` nothing."""
     if done == "UPDATE 0":
         return None
     # PostgreSQL sends notifications at the commit, so that listeners read the new row.
