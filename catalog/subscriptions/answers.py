@@ -17,19 +17,8 @@ from catalog.model.errors import NotFound
 from catalog.model.masking import MASK, masked_url
 from catalog.model.roles import Permission
 from catalog.model.timestamps import format_time
-from catalog.operations.subscriptions import (
-    ConfigAnswer,
-    DeadLetterCounts,
-    DeliveryStatus,
-    LostChanges,
-    SigningKeyAnswer,
-    SinkCredentialAnswer,
-    State,
-    SubscriptionAnswer,
-    SubscriptionConfig,
-    SubscriptionOwner,
-    TokenRefresh,
-)
+from catalog.operations import subscriptions as operations
+from catalog.operations.subscriptions import DeadLetterCounts, State, SubscriptionConfig
 from catalog.store.changes import LogName
 from catalog.store.database import Connection
 from catalog.subscriptions.sinks.protocols import PROTOCOLS
@@ -144,7 +133,7 @@ def _tag_of(subscription: Subscription) -> str:
 
 def subscription_answer(
     subscription: Subscription, letters: DeadLetterCounts
-) -> SubscriptionAnswer:
+) -> operations.SubscriptionAnswer:
     """A subscription as clients see it, with defaults applied.
 
     The secrets of signing keys are left out. Stars stand for the secrets of the credential, for the
@@ -153,11 +142,11 @@ def subscription_answer(
     definition, stored = subscription.definition, subscription.stored
     config, masked = definition.config, PROTOCOLS[definition.protocol].masked
     is_default = config == SubscriptionConfig()
-    return SubscriptionAnswer(
+    return operations.SubscriptionAnswer(
         id=subscription.id,
         source=definition.source,
         types=list(definition.types) or None,
-        config=None if is_default else ConfigAnswer.model_construct(**dict(config)),
+        config=None if is_default else operations.ConfigAnswer.model_construct(**dict(config)),
         filters=[dict(each) for each in definition.filters] or None,
         sink=masked_url(definition.sink),
         sinkcredential=None if stored is None else _credential(stored),
@@ -171,11 +160,11 @@ def subscription_answer(
     )
 
 
-def key_answers(subscription: Subscription) -> list[SigningKeyAnswer]:
+def key_answers(subscription: Subscription) -> list[operations.SigningKeyAnswer]:
     """The keys that sign deliveries, the current key first; only new keys come with secrets."""
     secrets = {key.id: shared_secret(key) for key in subscription.newkeys}
     return [
-        SigningKeyAnswer(
+        operations.SigningKeyAnswer(
             id=key.id,
             signature=key.scheme,
             publickey=key.publickey,
@@ -187,8 +176,8 @@ def key_answers(subscription: Subscription) -> list[SigningKeyAnswer]:
     ]
 
 
-def _credential(stored: StoredCredential) -> SinkCredentialAnswer:
-    return SinkCredentialAnswer(
+def _credential(stored: StoredCredential) -> operations.SinkCredentialAnswer:
+    return operations.SinkCredentialAnswer(
         credentialtype=stored.type,
         accesstokenexpiresutc=stored.expiresat,
         accesstokentype=stored.scheme,
@@ -197,17 +186,19 @@ def _credential(stored: StoredCredential) -> SinkCredentialAnswer:
     )
 
 
-def _status(subscription: Subscription, letters: DeadLetterCounts, now: datetime) -> DeliveryStatus:
+def _status(
+    subscription: Subscription, letters: DeadLetterCounts, now: datetime
+) -> operations.DeliveryStatus:
     creator, stored, oldestat = subscription.creator, subscription.stored, subscription.oldestat
     # `nextattemptat` stays in the past if the event became a dead letter and no event followed.
     nextat = subscription.nextattemptat
-    owner = creator and SubscriptionOwner(
+    owner = creator and operations.SubscriptionOwner(
         kind=creator.kind, name=creator.name or None, issuer=creator.issuer or None
     )
     refresh = None
     if stored is not None and stored.error is not None:
-        refresh = TokenRefresh(failures=stored.failures, error=stored.error)
-    return DeliveryStatus(
+        refresh = operations.TokenRefresh(failures=stored.failures, error=stored.error)
+    return operations.DeliveryStatus(
         state=subscription.state,
         reason=_reason_of(subscription, now),
         createdat=subscription.createdat,
@@ -228,7 +219,7 @@ def _status(subscription: Subscription, letters: DeadLetterCounts, now: datetime
         deadletters=letters,
         initialevents=None if subscription.initial is None else "not all delivered yet",
         refresh=refresh,
-        lost=subscription.lostat and LostChanges(at=subscription.lostat, detail=_LOST),
+        lost=subscription.lostat and operations.LostChanges(at=subscription.lostat, detail=_LOST),
     )
 
 

@@ -58,25 +58,14 @@ from catalog.subscriptions.delivery.filters import FilterError, compile_filters,
 from catalog.subscriptions.interest import page_about, try_definition
 from catalog.subscriptions.signingkeys import add_signing_key, end_signing_key, ensure_keys
 from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
+from catalog.subscriptions.stored import sinkcredentials
+from catalog.subscriptions.stored import subscriptions as store
 from catalog.subscriptions.stored.deadletters import count_dead_letters
-from catalog.subscriptions.stored.sinkcredentials import (
-    StoredCredential,
-    load_credentials,
-    open_credential,
-    remove_credential,
-    save_credential,
-)
+from catalog.subscriptions.stored.sinkcredentials import StoredCredential
 from catalog.subscriptions.stored.subscriptions import (
     SUBSCRIPTION_SOURCE,
-    Heir,
     Subscription,
     SubscriptionDefinition,
-    count,
-    create,
-    delete,
-    log_of,
-    page,
-    replace,
 )
 
 _STARS = f"{MASK} keeps a stored value while the sink stays the same; here it stands for none"
@@ -233,7 +222,7 @@ async def list_subscriptions(request: web.Request, query: SubscriptionsQuery) ->
         found = await page_about(request, query.about, query.after, limit + 1, createdby=own)
     async with request[CONTEXT].database.acquire() as connection:
         if query.about is None:
-            found = await page(connection, query.after, limit + 1, createdby=own)
+            found = await store.page(connection, query.after, limit + 1, createdby=own)
         counts = await count_dead_letters(connection, [each.id for each in found])
     shown = [subscription_answer(each, counts[each.id]) for each in found[:limit]]
     is_more = len(found) > limit
@@ -257,7 +246,7 @@ async def create_subscription(
         id, credential = str(uuid.uuid4()), credential_in(wanted)
         made = await ensure_keys(connection, context, id, definition)
         state, reason = await first_state(connection, context.settings, id, definition)
-        subscription = await create(
+        subscription = await store.create(
             connection, id, definition, state=state, reason=reason, creator=creator_of(request)
         )
         if credential is not None:
@@ -276,7 +265,7 @@ async def create_subscription(
 async def _check_count(request: web.Request, connection: Connection) -> None:
     """Raise `LimitReached` beyond the limit of the node or of the caller."""
     settings, creator = request[CONTEXT].settings, creator_of(request)
-    kept, own = await count(connection, None if creator is None else creator.principal)
+    kept, own = await store.count(connection, None if creator is None else creator.principal)
     of_one, most = "subscriptions of one caller", settings.subscriptions_per_client
     for number, limit, things, setting in (
         (kept, settings.max_subscriptions, "subscriptions", "CONCORD_MAX_SUBSCRIPTIONS"),
@@ -319,7 +308,7 @@ async def replace_subscription(request: web.Request, wanted: NewSubscription) ->
             return await answer_write(connection, stored)
         made = await ensure_keys(connection, context, stored.id, definition, stored.definition)
         state, reason = await first_state(connection, context.settings, stored.id, definition)
-        subscription = await replace(
+        subscription = await store.replace(
             connection, stored.id, definition, state=state, reason=reason, heir=heir
         )
         assert subscription is not None, "it is locked"
@@ -333,11 +322,11 @@ async def delete_subscription(request: web.Request) -> web.Response:
     async with request[CONTEXT].database.transaction() as connection:
         stored = await lock_addressed(request, connection)
         answer = await answer_read(connection, stored)
-        await delete(connection, stored.id)
+        await store.delete(connection, stored.id)
     return answer
 
 
-def _heir(request: web.Request, stored: Subscription) -> Heir | None:
+def _heir(request: web.Request, stored: Subscription) -> store.Heir | None:
     """The new owner of a subscription that the caller replaces; `None` to keep the owner.
 
     The claims of the creator may have changed. Further callers take over only a suspended
@@ -346,7 +335,7 @@ def _heir(request: web.Request, stored: Subscription) -> Heir | None:
     creator = creator_of(request)
     is_own = creator is not None and creator.principal == stored.createdby
     changes_hands = str(creator) != str(stored.creator) if is_own else stored.state == "suspended"
-    return Heir(creator) if changes_hands else None
+    return store.Heir(creator) if changes_hands else None
 
 
 def _opened(context: Context, subscription: Subscription) -> SinkCredential | None:
@@ -354,7 +343,7 @@ def _opened(context: Context, subscription: Subscription) -> SinkCredential | No
     if subscription.stored is None:
         return None
     try:
-        return open_credential(context.keys, subscription.stored)
+        return sinkcredentials.open_credential(context.keys, subscription.stored)
     except SecretUnreadable:
         return None
 
@@ -376,7 +365,7 @@ async def _read_definition(request: web.Request, wanted: NewSubscription) -> Sub
     if wanted.source is not None and wanted.source not in sources:
         fault = f"the only sources of events here are {' and '.join(sources)}"
         raise InvalidAttribute(request.path, name="source", error_detail=fault)
-    demand_log(request, log_of(definition))
+    demand_log(request, store.log_of(definition))
     protocol = PROTOCOLS[wanted.protocol]
     refusal = why_refused(
         wanted.sink,
@@ -403,15 +392,17 @@ async def _with_credential(
     """A subscription with its new credential."""
     id = subscription.id
     if credential is None:
-        await remove_credential(connection, id)
+        await sinkcredentials.remove_credential(connection, id)
     else:
         refreshat = None
         if isinstance(credential, TokenCredential) and credential.refresh is not None:
             assert credential.expiresat is not None
             now = datetime.now(UTC)
             refreshat = refresh_time(credential.expiresat, now, lead_seconds=REFRESH_SECONDS)
-        await save_credential(connection, context.keys, id, credential, refreshat=refreshat)
-    stored = await load_credentials(connection, [id])
+        await sinkcredentials.save_credential(
+            connection, context.keys, id, credential, refreshat=refreshat
+        )
+    stored = await sinkcredentials.load_credentials(connection, [id])
     return with_fields(subscription, stored=stored.get(id))
 
 

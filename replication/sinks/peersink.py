@@ -28,14 +28,8 @@ from replication.store import digests, linkconflicts
 from replication.store.digests import DigestSelection, count_entities
 from replication.store.linkconflicts import MOST_CONFLICTS
 from replication.store.loghistory import why_lost
-from replication.transfer.comparison import (
-    DifferingOrigin,
-    DigestComparison,
-    OriginState,
-    find_differences,
-    in_copy_order,
-    unsettled,
-)
+from replication.transfer import comparison
+from replication.transfer.comparison import DifferingOrigin, DigestComparison
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
 from replication.transfer.transfer import DryRun, LinkPeer, LinkSink
 
@@ -128,7 +122,7 @@ class PeerSink(LinkSink, LinkPeer):
         own = self._run.database.node.authority
         # The target ignores a relayed copy while a link of the target to the authority is behind.
         differing = [each for each in found.differing if each.origin.authority == own]
-        return unsettled(differing, own, sends=True)
+        return comparison.unsettled(differing, own, sends=True)
 
     async def preview(self) -> DryRun | None:
         """The effect of a push, by digests; refusals of the target stay unknown until a real push.
@@ -191,7 +185,7 @@ class PeerSink(LinkSink, LinkPeer):
         return "copied", counted(total.copies, "copies")
 
 
-def _outcome_of(here: OriginState, there: OriginState | None) -> str:
+def _outcome_of(here: comparison.OriginState, there: comparison.OriginState | None) -> str:
     """The effect of a push on an entity of the target."""
     is_there = there is not None and not there.is_deleted
     if here.is_deleted:
@@ -225,7 +219,7 @@ async def compare_target(flow: PushFlow) -> DigestComparison | None:
     if lacks:
         return None
     here = {each.origin: each.here for each in found.differing if each.here is not None}
-    return replace(found, cursor=head.now, wanted=in_copy_order(here))
+    return replace(found, cursor=head.now, wanted=comparison.in_copy_order(here))
 
 
 async def _compare(flow: PushFlow, max_age: float = 0.0) -> DigestComparison | None:
@@ -239,7 +233,7 @@ async def _compare(flow: PushFlow, max_age: float = 0.0) -> DigestComparison | N
         authorities=authorities, scope=sent.scope, types=sent.types, max_age=max_age
     )
     try:
-        return await find_differences(flow.run, wanted)
+        return await comparison.find_differences(flow.run, wanted)
     except ClientError as error:
         if may_pass(error):
             raise

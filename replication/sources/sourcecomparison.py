@@ -15,16 +15,8 @@ from replication.deciding.provenance import Policy, may_bring, policy_within
 from replication.peers.linkerrors import may_pass
 from replication.store import handovers
 from replication.store.digests import DigestSelection
-from replication.transfer.comparison import (
-    DIGESTS,
-    DifferingOrigin,
-    DigestComparison,
-    cursor_of,
-    find_differences,
-    in_copy_order,
-    read_named,
-    unsettled,
-)
+from replication.transfer import comparison
+from replication.transfer.comparison import DifferingOrigin, DigestComparison
 from replication.transfer.linkrun import LinkRun
 
 
@@ -80,7 +72,7 @@ async def _compare(
         labels=policy.labels,
         max_age=max_age,
     )
-    found = await find_differences(run, wanted, is_whole=is_whole)
+    found = await comparison.find_differences(run, wanted, is_whole=is_whole)
     if found is None:
         return None
     async with run.database.acquire() as connection:
@@ -110,7 +102,7 @@ async def unsettled_differences(run: LinkRun, max_age: float) -> list[DifferingO
     policy = found.policy
     return [
         each
-        for each in unsettled(found.differing, policy.sender, sends=False)
+        for each in comparison.unsettled(found.differing, policy.sender, sends=False)
         # The source does not tell whether an entity is gone or has other labels.
         if may_bring(each.origin, policy) and (each.there is not None or not policy.labels)
     ]
@@ -125,17 +117,17 @@ def _wanted(differing: Sequence[DifferingOrigin], policy: Policy) -> list[Origin
         for each in differing
         if (policy.labels or each.there is not None) and may_bring(each.origin, policy)
     }
-    return in_copy_order(wanted)
+    return comparison.in_copy_order(wanted)
 
 
 async def _authorities(run: LinkRun, policy: Policy) -> tuple[str, list[str]]:
     """The authorities to compare, and the cursor from before the request for them, if requested."""
     cursor, named = "", sorted(policy.authorities or ())
     if policy.authorities is None:
-        answer = await run.peer.request("GET", DIGESTS, params={"format": "authorities"})
+        answer = await run.peer.request("GET", comparison.DIGESTS, params={"format": "authorities"})
         # A source that has lost everything names no authority.
-        found = [*read_named(run, answer), policy.sender]
-        cursor, named = cursor_of(run, answer), [*dict.fromkeys(found)]
+        found = [*comparison.read_named(run, answer), policy.sender]
+        cursor, named = comparison.cursor_of(run, answer), [*dict.fromkeys(found)]
     direct = {
         authority
         for each in policy.direct
