@@ -34,6 +34,10 @@ _SECRETS = {
     "ACCESSTOKEN": ("accesstoken",),
     "REFRESHTOKEN": ("accesstoken", "refreshtoken"),
 }
+_SHOWN_AS_STORED = (
+    *("state", "createdat", "lag", "failures", "failingsince", "error"),
+    *("delivered", "deliveredat", "failed", "failedattempts", "failedat", "failedcause"),
+)
 _LOST = (
     "Changes left the log before they were delivered. Read from the catalog what their events "
     "would have told, then replace the subscription (PUT): this clears the notice."
@@ -199,21 +203,10 @@ def _status(
     if stored is not None and stored.error is not None:
         refresh = operations.TokenRefresh(failures=stored.failures, error=stored.error)
     return operations.DeliveryStatus(
-        state=subscription.state,
+        **{name: getattr(subscription, name) for name in _SHOWN_AS_STORED},
         reason=_reason_of(subscription, now),
-        createdat=subscription.createdat,
         createdby=owner,
-        failures=subscription.failures,
-        failingsince=subscription.failingsince,
-        error=subscription.error,
         nextattemptat=None if nextat is None or nextat < now else nextat,
-        delivered=subscription.delivered,
-        deliveredat=subscription.deliveredat,
-        failed=subscription.failed,
-        failedattempts=subscription.failedattempts,
-        failedat=subscription.failedat,
-        failedcause=subscription.failedcause,
-        lag=subscription.lag,
         lagseconds=max(0.0, (now - oldestat).total_seconds()) if oldestat else 0.0,
         oldestundelivered=oldestat,
         deadletters=letters,

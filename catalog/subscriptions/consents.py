@@ -64,9 +64,7 @@ class UnreadableRate(ValueError):
 class ConsentMissing(Exception):
     """The answer of the sink gives no consent; the sink may still consent by the callback.
 
-    Args:
-        reason: a sentence for the subscriber, without secrets and without addresses.
-        cause: details for the log only.
+    `reason` and `cause` are as in `SinkRefused`.
     """
 
     def __init__(self, reason: str, cause: str = "") -> None:
@@ -101,12 +99,9 @@ async def first_state(
 
 
 def parse_allowed_rate(value: str | None) -> int | None:
-    """The most requests in a minute that a sink allows, or `None` for no limit.
+    """The most requests in a minute that a sink allows; `None` for no limit.
 
-    A sink that names no rate allows `WANTED_RATE`.
-
-    Raises:
-        UnreadableRate
+    A sink that names no rate allows `WANTED_RATE`. Raises `UnreadableRate`.
     """
     if value is None:
         return WANTED_RATE

@@ -116,11 +116,7 @@ class EventStreams:
 
     @contextlib.asynccontextmanager
     async def until_end(self, request: web.Request, tail: Tail) -> AsyncIterator[None]:
-        """A context for a stream, which ends with the client, the node and the reader of the log.
-
-        Raises:
-            _Ended: the node ends the stream.
-        """
+        """A context for a stream, which ends (`_Ended`) with client, node or reader."""
         if self._is_ending:
             raise _Ended(_NODE_STOPS)
         try:
@@ -220,11 +216,7 @@ routes = (Route(READ_EVENTS, stream_events),)
 
 
 def _definition_of(request: web.Request, query: EventsQuery) -> SubscriptionDefinition:
-    """The events of a stream, as the definition of a subscription without a sink.
-
-    Raises:
-        BadRequest: a filter is malformed, or the source has no log of changes.
-    """
+    """The definition of a subscription without a sink; `BadRequest` for a malformed filter."""
     try:
         filters = tuple(map(orjson.loads, query.filter))
         if count_conditions([*filters]) > _MOST_CONDITIONS:
@@ -246,11 +238,7 @@ def _definition_of(request: web.Request, query: EventsQuery) -> SubscriptionDefi
 
 
 class _EventStream:
-    """One stream: its client, the events that the client asked for, and the position in the log.
-
-    Args:
-        start: the position after which the stream begins.
-    """
+    """One stream: its client, the events that the client asked for, and the position in the log."""
 
     def __init__(
         self, request: web.Request, tail: Tail, definition: SubscriptionDefinition, start: Position

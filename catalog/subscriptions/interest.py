@@ -82,13 +82,11 @@ async def try_definition(
 async def page_about(
     request: web.Request, about: str, after: str, limit: int, *, createdby: str | None
 ) -> list[Subscription]:
-    """Read up to `limit` subscriptions to changes of an entity, in the order of ids.
+    """Read up to `limit` subscriptions, after an id, to changes of the entity `about`.
 
     Subscriptions that are over, and those whose creators may not see the entity, are left out.
 
     Args:
-        about: the xid of a group, resource or version.
-        after: the id after which the page begins.
         createdby: the principal of an owner, to read only the subscriptions of that owner.
 
     Raises:

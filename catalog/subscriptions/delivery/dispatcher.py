@@ -94,11 +94,7 @@ async def end_leases(connection: Connection, process: uuid.UUID) -> None:
 
 
 class ShardLeases:
-    """Keeps the process's share of the shards, as processes come and go.
-
-    Args:
-        process: the id that distinguishes the processes of a node.
-    """
+    """Keeps the share of the shards of a process, by an id of its own, as processes come and go."""
 
     def __init__(self, process: uuid.UUID) -> None:
         self.held: frozenset[int] = frozenset()

@@ -198,10 +198,7 @@ class AuditLogReader(LogReader):
 class Tails:
     """A tail for each source and dialect of events; only tails with subscribers read the log.
 
-    Args:
-        base: the URL by which subscribers know the node.
-        dialects: the dialects besides the native API.
-        pace_seconds: as for `Tail`.
+    `base` is the URL by which subscribers know the node.
     """
 
     def __init__(

@@ -88,10 +88,7 @@ class LogReader:
     ) -> list[LogEntry]:
         """Up to `limit` entities after an xid, for a subscriber that begins with present entities.
 
-        Only the change log has entities.
-
-        Args:
-            cursor: the position in the log from which the subscriber goes on afterwards.
+        Only the change log has entities. The subscriber goes on from `cursor` afterwards.
         """
         return []
 
@@ -226,12 +223,9 @@ class Tail:
         self._begin = self._end = self._asked = position
 
     async def growth(self, seen: Position, waiter: Waiter) -> None:
-        """Wait until the window holds a change after `seen` that concerns the caller.
+        """Wait until the window holds a change after `seen` that concerns a new waiter.
 
-        Args:
-            seen: the position up to which the caller has read. The wait ends at once if the window
-                has grown since.
-            waiter: the caller, not used before.
+        The wait ends at once if the window has grown since the caller has read up to `seen`.
         """
         if self._entries and self._entries[-1].position > seen:
             return

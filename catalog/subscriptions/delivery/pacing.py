@@ -50,10 +50,8 @@ class DueEvent:
 class BatchSizes:
     """Decides how many events of one subscription are sent at a time, and how long events wait.
 
-    After a failure, and after the final refusal of a batch, events are sent singly.
-
-    Args:
-        most_events: the largest number of events that the sink takes at a time.
+    After a failure, and after the final refusal of a batch, events are sent singly. The sink takes
+    at most `most_events`.
     """
 
     def __init__(
@@ -110,13 +108,9 @@ class BatchSizes:
 
 
 def next_batch(due: Sequence[DueEvent], most: int, most_bytes: int | None) -> Sequence[DueEvent]:
-    """The first batch of due events, with at least one event.
+    """The first batch of due events, of 1 to `most` events and up to `most_bytes` as a JSON array.
 
     The events of an interaction stay together, unless the interaction is larger than a batch.
-
-    Args:
-        most: the largest number of events.
-        most_bytes: the largest size in bytes of the events as a JSON array.
     """
     count = min(most, len(due))
     if most_bytes is not None:

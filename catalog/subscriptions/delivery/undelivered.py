@@ -21,13 +21,10 @@ _FORMAT = JSONFormat()
 
 
 class UndeliveredEvents:
-    """The events that the sink of one subscription did not take.
+    """The events that the sink of one subscription did not take, `most` at the most.
 
     With the order `wait`, later events of a subject are kept behind an earlier dead letter, and are
     delivered afterwards.
-
-    Args:
-        most: the largest number of events to keep.
     """
 
     def __init__(
@@ -66,11 +63,7 @@ class UndeliveredEvents:
         return kept
 
     async def next_due(self, most: int, most_bytes: int | None) -> dict[int, OutgoingEvent]:
-        """The first dead letters to deliver again, as many as are sent at a time.
-
-        Returns:
-            the events by number, in order; empty if no dead letter is due.
-        """
+        """The first dead letters to deliver again, by number, as many as are sent at a time."""
         letters = await self._read_due(most)
         # Withheld dead letters give way to further dead letters, which have to be checked too.
         while hidden := await self._audience.hidden({each.xid for each in letters if each.xid}):
@@ -109,12 +102,7 @@ class UndeliveredEvents:
     async def settle(
         self, numbers: Sequence[int], accepted: int, answer: SinkAnswer, *, at: datetime
     ) -> None:
-        """Note the outcome of sending dead letters again.
-
-        Args:
-            accepted: the number of first dead letters that were delivered.
-            answer: the last answer of the sink.
-        """
+        """Note the last answer to sending dead letters again, of which the first were accepted."""
         delivered, left = numbers[:accepted], numbers[accepted:]
         failed, reason = None, ""
         if isinstance(answer, SinkRefused) and not answer.is_withheld:

@@ -154,15 +154,7 @@ class AnswerReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpTarget:
-    """The parts of a sink's URL.
-
-    Args:
-        host: the name or the address to connect to.
-        port: the port.
-        is_tls: whether the scheme is https.
-        authority: the header Host.
-        path: the path with the query, as the request line has it.
-    """
+    """The parts of a sink's URL: `authority` is the header Host, and `path` includes the query."""
 
     host: str
     port: int
@@ -176,11 +168,7 @@ class HttpTarget:
         return self.host, self.port, self.is_tls
 
     def head(self, method: str, headers: Mapping[str, str]) -> bytes:
-        """The request line and the given headers; the caller may append more headers.
-
-        Raises:
-            ValueError: a header has forbidden characters.
-        """
+        """The request line and headers, to which the caller may append; see `header_lines`."""
         line = f"{method} {self.path} HTTP/1.1\r\n".encode("ascii")
         return line + header_lines({"Host": self.authority, **headers})
 
@@ -231,13 +219,9 @@ class HttpConnection(asyncio.Protocol):
         self.is_reusable = False
 
     async def exchange(self, request: bytes, deadline: float) -> HttpAnswer:
-        """Send a request and read its answer.
+        """Send a request, head and body, and read its answer by a time of the loop.
 
         The connection ends with a failure, or when the task is cancelled.
-
-        Args:
-            request: head and body.
-            deadline: the loop's time by which the answer has to be complete.
 
         Raises:
             PostFailure: there is no answer.
@@ -320,11 +304,9 @@ _IDLE_SECONDS = 30.0
 
 
 class IdleConnections:
-    """Idle connections by target.
+    """Idle connections by target, `most` of them, each for `idle_seconds`.
 
-    Args:
-        most: the largest number of connections; the connection idle for longest makes room.
-        idle_seconds: the longest time to keep an idle connection.
+    The connection that was idle for longest makes room.
     """
 
     def __init__(self, most: int, *, idle_seconds: float = _IDLE_SECONDS) -> None:
@@ -387,15 +369,10 @@ class HttpClient:
         self._idle = IdleConnections(most_idle_sink_connections())
 
     async def send(self, target: HttpTarget, request: bytes, seconds: float) -> HttpAnswer:
-        """Send a request and return the answer, regardless of the status.
+        """Send a request, head and body, and return the answer, regardless of the status.
 
         A connection may end while idle, which shows when the next request gets no answer. Such a
-        request is sent once more.
-
-        Args:
-            target: the target of the request.
-            request: head and body; events may be sent twice.
-            seconds: the longest time until the answer, including the connection.
+        request is sent once more, so events may be sent twice. `seconds` include the connection.
 
         Raises:
             PostFailure: there is no answer.

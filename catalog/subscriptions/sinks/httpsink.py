@@ -52,12 +52,7 @@ _LEAST_IN_THREAD = 32 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedMessage:
-    """The part of a request that does not depend on the sink.
-
-    Args:
-        head: the lines of the headers.
-        body: the body.
-    """
+    """The header lines and the body, which do not depend on the sink."""
 
     head: bytes
     body: bytes

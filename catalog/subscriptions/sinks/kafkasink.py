@@ -177,11 +177,7 @@ class KafkaProducer:
 
     @classmethod
     async def connect(cls, cluster: KafkaCluster, settings: Settings) -> KafkaProducer:
-        """Connect a producer.
-
-        Raises:
-            KafkaError, OSError: no bootstrap server can be used.
-        """
+        """Connect a producer; `KafkaError` or `OSError` if no bootstrap server can be used."""
         producer = cls(cluster, settings)
         try:
             async with asyncio.timeout(producer._seconds):
@@ -205,11 +201,7 @@ class KafkaProducer:
         self._guard.watch(self._producer.client)
 
     async def partitions(self, topic: str) -> list[int]:
-        """The partitions of a topic.
-
-        Raises:
-            KafkaError: the topic does not exist, or its metadata cannot be read.
-        """
+        """The partitions of a topic; `KafkaError` if its metadata cannot be read."""
         try:
             return sorted(await self._producer.partitions_for(topic))
         except errors.KafkaError:

@@ -242,12 +242,9 @@ class NatsConnection:
         return True
 
     async def publish_to_stream(self, message: NatsMessage) -> PubAck:
-        """Publish a message, and return the acknowledgement of the stream.
+        """Publish a message, and return the acknowledgement of the stream; raises as `_answer`.
 
         Concurrent messages are sent in the order of the calls.
-
-        Raises:
-            TimeoutError, ConnectionEnded, PublishDenied, nats.errors.Error: not acknowledged.
         """
         denial = self._denial(message.subject)
         stream = self._client.jetstream(timeout=self._seconds)
@@ -271,11 +268,7 @@ class NatsConnection:
         )
 
     async def flush(self, subject: str) -> None:
-        """Wait until the server has taken every message written before.
-
-        Raises:
-            TimeoutError, ConnectionEnded, PublishDenied: the server has not.
-        """
+        """Wait until the server has taken every message written before; raises as `_answer`."""
         denial = self._denial(subject)
         # The server answers a ping after the errors that earlier messages have caused.
         await self._answer(self._client.flush(timeout=max(1, int(self._seconds))), denial)
@@ -300,6 +293,9 @@ class NatsConnection:
 
         The library swallows some cancellations, and the rest leave an inconsistent state. If the
         caller is cancelled, the call therefore goes on until its own time-out.
+
+        Raises:
+            TimeoutError, ConnectionEnded, PublishDenied, nats.errors.Error
         """
         task = asyncio.create_task(work)
         self._running.add(task)

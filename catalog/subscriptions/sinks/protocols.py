@@ -249,17 +249,11 @@ class KafkaSettings(BrokerSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaCluster:
-    """A cluster, and how a client connects to the cluster.
+    """A cluster by its bootstrap servers, and how a client connects to the cluster.
 
-    Args:
-        servers: the hosts and ports of the bootstrap servers.
-        clientid: the name by which brokers know the client.
-        acks: `all`, `1` or `0`: the replicas that have to store a record.
-        tls: whether connections use TLS.
-        cacertificate: the certificates in PEM that sign the brokers' certificates; `None` for the
-            certificates of the system.
-        saslmechanism: the SASL mechanism for a password.
-        credential: the credential of the client.
+    `clientid` is the name by which brokers know the client; `acks` is `all`, `1` or `0`, the
+    replicas that have to store a record. Without `cacertificate`, in PEM, the certificates of the
+    system sign those of the brokers.
     """
 
     servers: tuple[tuple[str, int], ...]
@@ -272,11 +266,7 @@ class KafkaCluster:
 
 
 def servers_of(sink: str) -> tuple[tuple[str, int], ...]:
-    """The hosts and ports of the bootstrap servers in the URL of a Kafka sink.
-
-    Raises:
-        ValueError: `sink` is not a URL.
-    """
+    """The hosts and ports in the URL of a Kafka sink; `ValueError` if it is no URL."""
     parts = [urlsplit(each) for each in split_hosts(sink)]
     return tuple((each.hostname or "", each.port or DEFAULT_PORTS["kafka"]) for each in parts)
 
