@@ -81,14 +81,11 @@ class Here(LinkSink):
         run.link = replace(run.link, former=())
 
     async def begin(self, found: SourceComparison | None) -> None:
-        """Doubt the held copies of the source's authority, before they are copied.
+        """Doubt the held copies of the source's authority, before all or `found` ones are copied.
 
         The complete copy, or the comparison, then shows the entities that the source lacks. Doubted
         copies are replaced or dropped only if an operator has set up the link since the last copy:
         a source that lost data by accident does not delete the replicas.
-
-        Args:
-            found: the comparison, if only differing origins are copied.
 
         Raises:
             TooManyDeletions: nothing was doubted, and the link asks.
@@ -192,11 +189,7 @@ class Here(LinkSink):
 async def try_feed(run: LinkRun) -> DryRun | None:
     """Compare a link with the node that it would follow, and decide about the differing origins.
 
-    Returns:
-        `None` if the source offers no digests to compare, or too much differs to be listed.
-
-    Raises:
-        ClientError: the source does not answer now.
+    Returns `None` if the source offers no digests to compare, or too much differs to be listed.
     """
     run.source = await shake_hands(run.peer)
     await _meet(run, why_lost(run.link, run.source.instance))
@@ -219,11 +212,7 @@ async def try_feed(run: LinkRun) -> DryRun | None:
 
 
 async def try_walk(run: LinkRun) -> DryRun:
-    """Walk the server of a link, and decide about the differing entities.
-
-    Raises:
-        ClientError: the server does not answer now, or its listing is incomplete.
-    """
+    """Walk the server of a link, and decide about the differing entities."""
     source = WalkSource(run)
     await source.meet()
     await _meet(run)
@@ -239,11 +228,7 @@ async def try_walk(run: LinkRun) -> DryRun:
 
 
 async def try_topic(run: LinkRun) -> DryRun:
-    """Read the topic of a link to the end, and decide about every copy in the topic.
-
-    Raises:
-        ClientError: the cluster does not answer now, or the topic has no publisher.
-    """
+    """Read the topic of a link to the end, and decide about every copy in the topic."""
     source, policy = TopicSource(run), run.policy
     newest: dict[Origin, Incoming] = {}
     async with source.opened():

@@ -83,11 +83,7 @@ class PeerSink(LinkSink, LinkPeer):
         )
 
     async def resume(self, saved: str | None) -> Start[Position]:
-        """Continue from the position up to which the target has every copy, if the log allows.
-
-        Raises:
-            AwaitsAnswer
-        """
+        """Continue from the position up to which the target has every copy, if the log allows."""
         run = self._run
         self._flow = flow = PushFlow(run=run, target=self._target)
         self._told_at = float("-inf")
@@ -125,13 +121,9 @@ class PeerSink(LinkSink, LinkPeer):
         return comparison.unsettled(differing, own, sends=True)
 
     async def preview(self) -> DryRun | None:
-        """The effect of a push, by digests; refusals of the target stay unknown until a real push.
+        """The effect of a push, by digests, or `None` if the target offers none.
 
-        Returns:
-            `None` if the target offers no digests to compare.
-
-        Raises:
-            ClientError: the target does not answer now, or takes no pushes.
+        Refusals of the target stay unknown until a real push.
         """
         await self.meet()
         found = await compare_target(PushFlow(run=self._run, target=self._target))
@@ -199,9 +191,6 @@ async def compare_target(flow: PushFlow) -> DigestComparison | None:
     Returns:
         `None` if everything has to be pushed: the target offers no digests, or has an entity of
         this node without even a tombstone in this catalog, which only a complete copy corrects.
-
-    Raises:
-        ClientError: the target does not answer now.
     """
     database = flow.run.database
     async with database.snapshot(database.pools.feed) as connection:

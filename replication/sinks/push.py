@@ -92,11 +92,7 @@ class PushFlow:
         return read_push_cursor(self.run.database.node.instance, self.run.link.id, cursor)
 
     async def ask(self, after: Origin | None = None) -> list[JsonObject]:
-        """Ask the target for the cursor, and for a page of copies that could not be applied.
-
-        Args:
-            after: the origin after which the page begins.
-        """
+        """Ask the target for the cursor, and for copies after an origin that it could not apply."""
         named = [] if after is None else [("conflicts", f"{after.authority}\n{after.xid}")]
         *conflicts, last = await self._request(b"", named)
         cursor = last.get("cursor")
@@ -115,9 +111,6 @@ class PushFlow:
             cursor: the cursor up to which every copy is sent with this request; `None` within a
                 step.
             behind: the number of changes after the cursor; 0 marks the target as current.
-
-        Returns:
-            the numbers of copies, of applied copies, and of conflicts.
         """
         await self._tell_keys(request)
         params = [("after", self.after)] if self.after is not None else []
@@ -141,11 +134,7 @@ class PushFlow:
             self._told |= untold
 
     async def begin(self, copies: int, *, is_whole: bool = True) -> None:
-        """Announce a complete copy to the target, or a copy of the differing origins.
-
-        Args:
-            copies: the number of copies to come.
-        """
+        """Announce the number of copies of a complete copy, or of the differing origins."""
         async with self.run.database.acquire() as connection:
             await links.expect(connection, self.run.link, copies)
         begin = "" if is_whole else DIFFERING

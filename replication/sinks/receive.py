@@ -72,13 +72,8 @@ class _Intake:
 class _Push:
     """A request of a pusher, and the link that accepts the request.
 
-    Args:
-        policy: the policy for the copies.
-        writable: what the sender may write.
-        query: the step. Copies without `after` are a part of a complete copy.
-        copies: the copies, in any order.
-        cursor: the cursor up to which every copy was sent; `None` if more copies are to come.
-        size: the bytes of the body.
+    Copies without `query.after` are a part of a complete copy. `cursor` is the cursor up to which
+    every copy was sent, `None` if more are to come; `size` is the number of bytes of the body.
     """
 
     context: Context
@@ -110,11 +105,7 @@ class _Push:
         return self.context.database.shared.part(_Intake, _Intake)
 
     async def begin(self, subject: str) -> None:
-        """Begin a complete copy, or a copy of the differing origins.
-
-        Raises:
-            PushOutOfStep: a complete copy is needed.
-        """
+        """Begin a complete copy, or of differing origins; `PushOutOfStep` if all are needed."""
         context, link, is_whole = self.context, self.link, self.query.begin != DIFFERING
         if not is_whole and await self.needs_all():
             raise PushOutOfStep(subject, error_detail="a complete copy is needed")
@@ -141,11 +132,7 @@ class _Push:
             )
 
     async def apply(self) -> AppliedBatch:
-        """Apply the copies as a batch of the link when the gate admits it.
-
-        Raises:
-            TooMuchSent: this node has more replicas than the link may bring.
-        """
+        """Apply the copies as a batch of the link when the gate admits it, within its bounds."""
         context, link, intake = self.context, self.link, self.intake
         if not self.copies and self.cursor is None:
             return AppliedBatch(findings=(), changes=0)

@@ -84,11 +84,7 @@ class ServerSink(LinkSink, LinkPeer):
         return Start(cursor=self._position, is_copied=is_reached)
 
     async def preview(self) -> DryRun:
-        """The writes and deletions of a run, found by reading the server.
-
-        Raises:
-            ClientError: the server does not answer now, or cannot be written to.
-        """
+        """The writes and deletions of a run, found by reading the server."""
         await self.meet()
         flow, result = self._link_to_target(), DryRun(rows=0, differing=0)
         listing = Listing(self._target)
@@ -119,12 +115,7 @@ class ServerSink(LinkSink, LinkPeer):
         self._listing = None if self._run.link.copiesall else Listing(self._target)
 
     async def apply(self, page: SentPage) -> Applied:
-        """Write a page, and save its cursor.
-
-        Raises:
-            TooManyDeletions: many entities have left this catalog; the link asks before the
-                deletion.
-        """
+        """Write a page, and save its cursor; `TooManyDeletions` if the link asks before."""
         flow, applied = self._flow, Applied()
         is_whole = self._position is None
         if page.copies:
@@ -206,11 +197,7 @@ async def _remove_gone(flow: WriteLink, gone: Sequence[Copy]) -> int:
 
 
 async def _check_absent(flow: WriteLink) -> None:
-    """Check the limit of deletions for entities that left this catalog without a tombstone.
-
-    Raises:
-        TooManyDeletions: the link asks, and nothing was deleted.
-    """
+    """Ask (`TooManyDeletions`) before many entities without a tombstone are deleted."""
     absent: list[Origin] = []
     async for rows in _pages(flow):
         origins = [row.origin for row in rows if not (row.is_here or row.is_adopted)]

@@ -82,11 +82,7 @@ class Publication:
     _refused: list[LinkConflict] = field(default_factory=list)
 
     async def add(self, copies: Sequence[Copy]) -> Applied:
-        """Append copies, or let them wait for the next checkpoint.
-
-        Returns:
-            the numbers of copies, and of conflicts, which are copies that are too large.
-        """
+        """Append copies, or let them wait for the next checkpoint; too large ones are conflicts."""
         applied = Applied()
         async for copy, line in lines_of(self.context, copies):
             value = line.rstrip(b"\n")
@@ -108,11 +104,7 @@ class Publication:
         return applied
 
     async def checkpoint(self, position: Position | None, *, is_current: bool) -> None:
-        """State that the topic is complete up to a position, and save the cursor.
-
-        Raises:
-            TopicLost: the topic has lost records of the publication.
-        """
+        """State that the topic is complete up to a position, and save the cursor."""
         # A checkpoint states the ends of the partitions, so every record of a partition comes
         # first.
         last = self._waiting.pop(CHECKPOINT_PARTITION, [])
@@ -270,11 +262,7 @@ class TopicSink(LinkSink, LinkPeer):
         return ""
 
     async def preview(self) -> DryRun:
-        """The copies that would be published: the changes since the cursor, or everything.
-
-        Raises:
-            ClientError: the cluster does not answer now, or another catalog publishes to the topic.
-        """
+        """The copies that would be published: the changes since the cursor, or everything."""
         run, written = self._run, _read_written(self._run.link.cursor)
         async with open_topic(run.link.definition.target, run.settings) as self._topic:
             is_anew = True
@@ -304,13 +292,10 @@ class TopicSink(LinkSink, LinkPeer):
         await self._publication.checkpoint(None, is_current=False)
 
     async def apply(self, page: SentPage) -> Applied:
-        """Write the changed copies, and a checkpoint.
+        """Write the changed copies, and a checkpoint; `TopicLost` if the topic has lost records.
 
         The position of a page without copies goes with the next checkpoint, except that the
         position of the last page is written at intervals.
-
-        Raises:
-            TopicLost: the topic has lost records.
         """
         publication, now = self._publication, asyncio.get_running_loop().time()
         # A page repeats the ancestors of changed entities, which the topic already has.
@@ -375,12 +360,7 @@ async def _check_rival(
     checkpoint: Checkpoint | None,
     link: str | None = None,
 ) -> None:
-    """Raise `ClientError` if another catalog, or another link of this node, publishes to a topic.
-
-    Args:
-        checkpoint: the newest checkpoint of the topic.
-        link: the id of the link; `None` for a new link.
-    """
+    """Raise `ClientError` if another catalog, or another link than `link`, publishes to a topic."""
     if checkpoint is None:
         return
     node = context.database.node
@@ -401,11 +381,7 @@ async def _check_rival(
 async def probe_topic_to_publish(
     context: Context, definition: LinkDefinition, subject: str
 ) -> None:
-    """Find out whether this node can publish to a topic, which is created if missing.
-
-    Raises:
-        TargetUnusable
-    """
+    """Raise `TargetUnusable` unless this node can publish to a topic, created if missing."""
     # Kafka is an extra.
     from replication.transfer.topic import prepare
 

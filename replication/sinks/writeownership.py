@@ -23,11 +23,9 @@ OTHERS = "the server has another one there, which this link did not bring"
 
 @dataclass(slots=True, kw_only=True)
 class HolderState:
-    """A group or a resource at the server.
+    """A group or a resource at the server, and why nothing can be written (`fault`).
 
-    Args:
-        found: the found entities by path; `None` if the server was not asked.
-        fault: the reason why nothing can be written.
+    `found` has the entities by path; `None` if the server was not asked.
     """
 
     is_there: bool = False

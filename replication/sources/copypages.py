@@ -124,12 +124,7 @@ class _Batches:
         self._most = _MOST_COPIES
 
     async def read(self) -> list[Incoming] | None:
-        """The next batch except the last batch; `None` at the end.
-
-        Raises:
-            TooMuchSent
-            ClientError: a line follows the last line.
-        """
+        """The next batch except the last batch; `None` at the end; raises as `pages_of`."""
         copies = CheckedCopies(self._context.configuration.model)
         size = 0
         async for line in self._lines:
@@ -169,9 +164,10 @@ def change_pages(
     wait_seconds: float,
     filters: Sequence[tuple[str, str]],
     *,
-    limit: int = _CHANGES,
+    limit: int | None = None,
 ) -> AsyncGenerator[CopyPage]:
     """The pages of one answer of the source's feed, with at most `limit` changes."""
+    limit = limit or _CHANGES
     lines = run.peer.change_lines(
         cursor,
         limit=limit,
@@ -240,11 +236,7 @@ async def labelled_listing(
 
 
 class _Sorted:
-    """The copies of a page of the feed: `apply` to apply, `ask` to request with their descendants.
-
-    Args:
-        held: the held groups and resources of the page.
-    """
+    """The copies of a page of the feed: `apply` to apply, `ask` to request with descendants."""
 
     def __init__(
         self, copies: Collection[Incoming], held: dict[Origin, Entity], labels: Collection[str]

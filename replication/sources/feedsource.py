@@ -175,12 +175,7 @@ class FeedSource(LinkSource, LinkPeer):
                 cursor = page.cursor or cursor
 
     async def again(self, *, is_requested: bool) -> AsyncGenerator[CopyPage]:
-        """Fetch every conflict of the link again.
-
-        Raises:
-            BeginAgain: the record of conflicts is full, and an operator wants a retry of every
-                conflict.
-        """
+        """Fetch every conflict again; begin again if not all are recorded and an operator asks."""
         run, number, strays = self._run, 0, list[Origin]()
         async for found in run.conflicts(MOST_ORIGINS // 2):
             number += len(found)

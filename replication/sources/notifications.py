@@ -73,13 +73,9 @@ async def grant_notifications(request: web.Request) -> web.Response:
 
 
 async def ensure_subscription(run: LinkRun, subscription: str | None) -> str:
-    """Ensure that the source has an active subscription for this link.
+    """Ensure that the source has an active subscription for this link, and save its id.
 
-    Args:
-        subscription: the id of the former subscription, if any.
-
-    Returns:
-        the id of the subscription, which is saved with the link.
+    `subscription` is the id of the former subscription, if any.
     """
     context, link, peer = run.context, run.link, run.peer
     wanted = _definition(context, link)

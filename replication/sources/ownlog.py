@@ -105,11 +105,7 @@ class OwnLog(LinkSource):
         yield SentPage(cursor=found.cursor)
 
     async def changes(self, cursor: Position) -> AsyncGenerator[SentPage]:
-        """The pages of the log as it grows, for ever.
-
-        Raises:
-            BeginAgain: the log does not continue from the cursor.
-        """
+        """The pages of the log as it grows; `BeginAgain` if it does not go on from the cursor."""
         database, run = self._run.database, self._run
         page: Page | None = None
         left = database.shared.servers_left

@@ -27,11 +27,7 @@ class Replica:
 
 
 async def survey(replica: Replica, source: RecoverySource) -> None:
-    """Note every copy of a source that differs from the entities of this node, from the beginning.
-
-    Raises:
-        ClientError: the source does not answer, or is no replica.
-    """
+    """Note every copy of a source that differs from this node's entities, from the beginning."""
     database = replica.context.database
     own = database.node.authority
     with naming(replica.peer):
@@ -63,11 +59,7 @@ def naming(peer: Client) -> Iterator[None]:
 
 
 async def meet_replica(replica: Replica) -> Handshake:
-    """Ask a source for its identity.
-
-    Raises:
-        ClientError: the source does not answer, is no Concord node, or is this node.
-    """
+    """The identity of a source; `ClientError` if it is no Concord node, or this node."""
     found = await shake_hands(replica.peer)
     if fault := why_own(replica.context, found):
         hint = "Name the catalogs that follow it."

@@ -39,9 +39,6 @@ async def compare(
     Returns:
         `None` if only a complete copy helps: this node has no replica, the source offers no such
         digests, or too much differs to be listed.
-
-    Raises:
-        ClientError: the source does not answer now.
     """
     assert run.source is not None, "the link has met its source"
     try:

@@ -107,11 +107,7 @@ class TopicSource(LinkSource, LinkPeer):
         )
 
     async def resume(self, saved: str | None) -> Start[str]:
-        """Continue from the saved offsets, if they belong to the present publication.
-
-        Raises:
-            TopicUnusable: the topic has lost the beginning of the publication.
-        """
+        """Continue from the saved offsets, if they belong to the present publication."""
         run, at = self._run, _offsets_in(saved)
         checkpoint, _, bounds = self._met
         if at is not None and at.publication != checkpoint.publication:
@@ -338,10 +334,7 @@ class TopicSource(LinkSource, LinkPeer):
 
 
 async def read_state(topic: Topic, authority: str | None) -> tuple[Checkpoint, int, TopicBounds]:
-    """The newest checkpoint of a topic, its offset and the bounds of the topic.
-
-    Args:
-        authority: prefer checkpoints of this authority.
+    """The newest checkpoint of a topic, if possible of an authority, its offset and the bounds.
 
     Raises:
         ClientError: the topic has no publisher, or a publisher with another version of digests.
@@ -364,11 +357,7 @@ async def read_state(topic: Topic, authority: str | None) -> tuple[Checkpoint, i
 
 
 async def probe_topic(context: Context, definition: LinkDefinition, subject: str) -> FoundCatalog:
-    """Find out the publisher of a topic.
-
-    Raises:
-        SourceUnusable: the topic has no publisher, or cannot be followed.
-    """
+    """Find out the publisher of a topic; `SourceUnusable` if there is none to follow."""
     fault, hint = "", ""
     try:
         async with open_topic(definition.source, context.settings) as topic:

@@ -117,9 +117,7 @@ class Walk:
         """Every difference; then the tombstones of deleted entities, if the listing was complete.
 
         Raises:
-            WalkIncomplete: a listing was incomplete, and nothing is deleted.
-            TooMuchSent
-            ClientError: the walk broke off, and nothing is deleted.
+            ClientError: the walk broke off, or was incomplete (`WalkIncomplete`); nothing is gone.
         """
         async for page in self._read():
             yield page

@@ -196,11 +196,7 @@ async def find_absent(run: LinkRun, is_expected: Callable[[str], bool]) -> list[
 
 
 async def confirm_gone(reader: WalkReader, absent: Sequence[str]) -> list[str]:
-    """The absent entities that the server confirms as deleted, or whose parent is deleted.
-
-    Args:
-        absent: the xids in order, parents before children.
-    """
+    """The absent entities, parents first, that the server confirms as gone, or their parent."""
     gone: list[str] = []
     answers: dict[str, bool] = {}
     for xid in absent:

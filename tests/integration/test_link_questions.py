@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replication.sources import feedsource
+from replication.sources import copypages
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
@@ -103,7 +103,7 @@ async def test_what_an_authority_deletes_needs_no_permission(
     nodes: tuple[Node, MeteredSource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, way = nodes
-    monkeypatch.setattr(feedsource, "_PAGE", 8)
+    monkeypatch.setattr(copypages, "_CHANGES", 8)
     body = {f"m{number}": {} for number in range(15)}
     answer = await way.node.send("POST", "/messagegroups/kept/messages", body)
     assert answer.status == 200
