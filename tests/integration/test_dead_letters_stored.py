@@ -54,7 +54,7 @@ def failed(name: str, *, waits: bool = False, at: datetime = NOW) -> FailedEvent
         at=at,
         attempts=0 if waits else 3,
         reason="the sink answered 400",
-        waits=waits,
+        state="waiting" if waits else "dead",
     )
 
 

@@ -77,7 +77,7 @@ async def bury(
                 at=at,
                 attempts=int(name[0] not in seen),
                 reason=reason,
-                waits=name[0] in seen,
+                state="waiting" if name[0] in seen else "dead",
             )
         )
         seen.add(name[0])

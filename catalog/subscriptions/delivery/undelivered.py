@@ -8,6 +8,7 @@ from datetime import datetime
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from catalog.operations.deliveries import DeadLetterState
 from catalog.store.database import Database
 from catalog.subscriptions.delivery.audience import Audience
 from catalog.subscriptions.delivery.pacing import DueEvent
@@ -46,7 +47,7 @@ class UndeliveredEvents:
 
     async def keep(self, due: DueEvent, *, at: datetime, attempts: int, reason: str) -> bool:
         """Keep an undeliverable event; return whether there was room."""
-        failed = _failed(due, at=at, attempts=attempts, reason=reason, waits=False)
+        failed = _failed(due, at=at, attempts=attempts, reason=reason)
         is_kept = await self._add([failed]) == 1
         if is_kept and self._is_ordered:
             self._blocked |= {failed.subject}
@@ -56,7 +57,7 @@ class UndeliveredEvents:
         """Keep events of blocked subjects; return how many of the first events found room."""
         reason = "an earlier event of its subject could not be delivered"
         kept = await self._add(
-            [_failed(each, at=at, attempts=0, reason=reason, waits=True) for each in due]
+            [_failed(each, at=at, attempts=0, reason=reason, state="waiting") for each in due]
         )
         # The dead letter before the events may have been deleted in the meantime.
         self.may_have_due = True
@@ -127,7 +128,9 @@ class UndeliveredEvents:
             return await deadletters.add(connection, self._id, events, most=self._most)
 
 
-def _failed(due: DueEvent, *, at: datetime, attempts: int, reason: str, waits: bool) -> FailedEvent:
+def _failed(
+    due: DueEvent, *, at: datetime, attempts: int, reason: str, state: DeadLetterState = "dead"
+) -> FailedEvent:
     return FailedEvent(
         event=due.event.structured,
         eventid=due.event.texts["id"],
@@ -136,7 +139,7 @@ def _failed(due: DueEvent, *, at: datetime, attempts: int, reason: str, waits: b
         at=at,
         attempts=attempts,
         reason=reason,
-        waits=waits,
+        state=state,
     )
 
 

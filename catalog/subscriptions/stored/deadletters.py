@@ -21,13 +21,14 @@ _queries = Queries("deadletters")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedEvent:
-    """An event that becomes a dead letter.
+    """An event that was not delivered.
 
     Args:
-        event: the event in the JSON format.
-        at: the time of the failure.
+        event: the event in the JSON format; empty in a page of dead letters.
+        at: the time of the last failure.
         attempts: the number of times that the event was sent; 0 if it only waits.
-        waits: the event was not sent because a dead letter of the same subject comes before.
+        state: `dead` until a client asks for a new delivery, then `due`; `waiting` while an earlier
+            dead letter of the same subject is dead.
         xid: the entity of the event, if the event is about an entity.
     """
 
@@ -37,29 +38,19 @@ class FailedEvent:
     at: datetime
     attempts: int
     reason: str
-    waits: bool = False
+    state: DeadLetterState = "dead"
     xid: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
-    """An event that was not delivered.
-
-    The state is `dead` until a client asks for a new delivery, then `due`, and `waiting` while an
-    earlier dead letter of the same subject is dead. `number` orders the dead letters of a
-    subscription; `at` is the time of the last failure. `event` is empty in a page of dead letters.
-    """
+class DeadLetter(FailedEvent):
+    """A stored event; `number` orders the dead letters of a subscription."""
 
     number: int
     subscription: str
-    event: bytes
-    eventid: str
-    subject: str
-    at: datetime
-    attempts: int
-    reason: str
-    state: DeadLetterState
-    xid: str | None
+
+
+_COLUMNS = ("eventid", "subject", "event", "at", "attempts", "reason", "state")
 
 
 async def add(
@@ -78,19 +69,9 @@ async def add(
     """
     if not await lock_subscription(connection, subscription):
         return len(events)
-    stored: int = await connection.fetchval(
-        _queries.add,
-        subscription,
-        [each.eventid for each in events],
-        [each.subject for each in events],
-        [each.event for each in events],
-        [each.at for each in events],
-        [each.attempts for each in events],
-        [each.reason for each in events],
-        ["waiting" if each.waits else "dead" for each in events],
-        most,
-        [each.xid for each in events],
-    )
+    columns = ([getattr(each, name) for each in events] for name in _COLUMNS)
+    xids = [each.xid for each in events]
+    stored: int = await connection.fetchval(_queries.add, subscription, *columns, most, xids)
     # The dead letter before a waiting event may have left since the caller looked.
     await connection.fetchval(_queries.release, subscription)
     return stored

@@ -13,6 +13,7 @@ from catalog.store.queries import Queries
 from catalog.subscriptions.stored.sinkcredentials import refresh_early
 
 _queries = Queries("deliveryattempts")
+_COLUMNS = ("subscription", "at", "events", "outcome", "reason", "milliseconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +59,8 @@ async def add_attempts(connection: Connection, attempts: Sequence[Attempt], *, m
     if refused:
         await refresh_early(connection, refused)
     kept = _last(attempts, most)
-    await connection.execute(
-        _queries.add,
-        [each.subscription for each in kept],
-        [each.at for each in kept],
-        [each.events for each in kept],
-        [each.outcome for each in kept],
-        [each.reason for each in kept],
-        [each.milliseconds for each in kept],
-    )
+    columns = ([getattr(each, name) for each in kept] for name in _COLUMNS)
+    await connection.execute(_queries.add, *columns)
 
 
 async def page_attempts(

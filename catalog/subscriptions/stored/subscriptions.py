@@ -151,9 +151,8 @@ async def create(
     columns = _columns(definition)
     initial = "" if config.initialevents and log == "changes" else None
     place = (cursor.txid, cursor.seq, initial)
-    owner = _owner(creator)
-    done = await connection.execute(_queries.create, id, *columns, state, reason, *place, *owner)
-    found = await _changed(connection, id, done)
+    values = *columns, state, reason, *place, *_owner(creator)
+    found = await _write(connection, _queries.create, id, *values)
     assert found is not None
     return found
 
@@ -184,8 +183,7 @@ async def replace(
     """
     columns = _columns(definition)
     owner = (False, None, None) if heir is None else (True, *_owner(heir.creator))
-    done = await connection.execute(_queries.replace, id, *columns, state, reason, *owner)
-    return await _changed(connection, id, done)
+    return await _write(connection, _queries.replace, id, *columns, state, reason, *owner)
 
 
 async def change_state(
@@ -197,8 +195,7 @@ async def change_state(
     of: Collection[State],
 ) -> Subscription | None:
     """Change the state of a subscription; `None` if the current state is not in `of`."""
-    done = await connection.execute(_queries.change_state, id, state, reason, list(of))
-    return await _changed(connection, id, done)
+    return await _write(connection, _queries.change_state, id, state, reason, list(of))
 
 
 async def pause_later(connection: Connection, id: str, reason: str | None) -> Subscription | None:
@@ -206,14 +203,12 @@ async def pause_later(connection: Connection, id: str, reason: str | None) -> Su
 
     Returns `None` if the subscription is not pending, or the same outcome is already stored.
     """
-    done = await connection.execute(_queries.pause_later, id, reason)
-    return await _changed(connection, id, done)
+    return await _write(connection, _queries.pause_later, id, reason)
 
 
 async def move_cursor(connection: Connection, id: str, position: Position) -> Subscription | None:
     """Move the cursor of a subscription, forward or back; `None` for a missing subscription."""
-    done = await connection.execute(_queries.move_cursor, id, position.txid, position.seq)
-    return await _changed(connection, id, done)
+    return await _write(connection, _queries.move_cursor, id, position.txid, position.seq)
 
 
 async def expire(connection: Connection, now: datetime) -> None:
@@ -283,9 +278,11 @@ def log_of(definition: SubscriptionDefinition) -> LogName:
     return "changes"
 
 
-async def _changed(connection: Connection, id: str, done: str) -> Subscription | None:
-    """Announce a subscription, and read the new row; `None` if PostgreSQL has `done` nothing."""
-    if done == "UPDATE 0":
+async def _write(
+    connection: Connection, query: str, id: str, *values: object
+) -> Subscription | None:
+    """Write a subscription, announce it, and read the new row; `None` if no row was written."""
+    if await connection.execute(query, id, *values) == "UPDATE 0":
         return None
     # PostgreSQL sends notifications at the commit, so that listeners read the new row.
     await connection.execute(_queries.announce, id)
