@@ -37,7 +37,7 @@ from replication.links.links import next_page
 from replication.peers.handshake import first_contact
 from replication.peers.linkerrors import NO_LINK, describe
 from replication.peers.peeraccess import access_for, check_credential, peer_credential
-from replication.sources.replicasurvey import Replica, meet_replica
+from replication.recovery.replicasurvey import Replica, meet_replica
 from replication.store import recoveries
 from replication.store.recoveries import (
     ENDED,

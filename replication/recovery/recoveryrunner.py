@@ -39,8 +39,8 @@ from replication.peers.linkbounds import Allowance
 from replication.peers.linkerrors import cause_of
 from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_of_row
+from replication.recovery.replicasurvey import Replica, naming, survey
 from replication.sources.copypages import COPIES_OF_ONE, pages_of
-from replication.sources.replicasurvey import Replica, naming, survey
 from replication.store import recoveries
 from replication.store.recoveries import (
     UNDER_WAY,

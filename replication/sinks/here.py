@@ -40,7 +40,7 @@ from replication.store import doubtedcopies
 from replication.store.copies import load_held
 from replication.transfer.comparison import DifferingOrigin
 from replication.transfer.linkrun import Applied, LinkRun
-from replication.transfer.transfer import DryRun, LinkSink
+from replication.transfer.transfer import DryRun, LinkSink, outcome_of
 
 _AT_ONCE = 1000
 
@@ -329,10 +329,7 @@ def _note(decision: BatchDecision, held: Mapping[str, Entity], result: DryRun) -
         outcome = finding.verdict.value
         if finding.verdict is Verdict.APPLY:
             is_here, is_deletion = finding.origin in live, finding.origin in deleted
-            if is_deletion:
-                outcome = "deleted" if is_here else "noted as deleted"
-            else:
-                outcome = "changed" if is_here else "created"
+            outcome = outcome_of(is_deletion=is_deletion, is_there=is_here)
         result.add(outcome, finding)
     for xid in decision.dropped:
         result.note("deleted", origin_of(held[xid]), held[xid].epoch, xid)

@@ -31,7 +31,7 @@ from replication.store.loghistory import why_lost
 from replication.transfer import comparison
 from replication.transfer.comparison import DifferingOrigin, DigestComparison
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
-from replication.transfer.transfer import DryRun, LinkPeer, LinkSink
+from replication.transfer.transfer import DryRun, LinkPeer, LinkSink, outcome_of
 
 
 class PeerSink(LinkSink, LinkPeer):
@@ -132,7 +132,8 @@ class PeerSink(LinkSink, LinkPeer):
         result = DryRun(rows=found.rows, differing=len(found.wanted))
         for each in found.differing:
             if each.here is not None:
-                outcome = _outcome_of(each.here, each.there)
+                is_there = each.there is not None and not each.there.is_deleted
+                outcome = outcome_of(is_deletion=each.here.is_deleted, is_there=is_there)
                 result.note(outcome, each.origin, each.here.epoch)
         return result
 
@@ -175,14 +176,6 @@ class PeerSink(LinkSink, LinkPeer):
     def told(self, total: Applied) -> tuple[str, str]:
         """The event of a complete copy in the history of the link, and its details."""
         return "copied", counted(total.copies, "copies")
-
-
-def _outcome_of(here: comparison.OriginState, there: comparison.OriginState | None) -> str:
-    """The effect of a push on an entity of the target."""
-    is_there = there is not None and not there.is_deleted
-    if here.is_deleted:
-        return "deleted" if is_there else "noted as deleted"
-    return "changed" if is_there else "created"
 
 
 async def compare_target(flow: PushFlow) -> DigestComparison | None:

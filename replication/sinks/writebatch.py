@@ -29,7 +29,7 @@ from replication.targets.target import (
     is_of_entity,
     said_in,
 )
-from replication.transfer.transfer import DryRun
+from replication.transfer.transfer import DryRun, outcome_of
 
 _SAVED_AT_ONCE = 50
 # The entities of resources in one request, and the bytes of the documents of each resource.
@@ -151,7 +151,7 @@ class WriteBatch:
             if await self._is_wanted(item):
                 path = (self._written.get(item.origin) or self._as_new(item)).path
                 is_there = path in (self._ownership[item].found or {})
-                outcome = "changed" if is_there else "created"
+                outcome = outcome_of(is_deletion=False, is_there=is_there)
                 result.note(outcome, item.origin, item.entity.epoch, item.entity.xid)
         for refused in self._results.conflicts:
             finding = CopyFinding(

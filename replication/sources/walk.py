@@ -265,15 +265,10 @@ class Walk:
 
     async def _end(self) -> None:
         """Forget the conflicts of entities that are no longer in conflict, or do not exist."""
-        after: Origin | None = None
-        while True:
-            async with self.run.context.database.transaction() as connection:
-                found = await linkconflicts.load(connection, self.run.link.id, after, _PAGE)
-                if not found:
-                    return
-                after = found[-1].origin
-                settled = [c.origin for c in found if c.origin not in self._conflicting]
-                if settled:
+        async for found in self.run.conflicts(_PAGE):
+            settled = [c.origin for c in found if c.origin not in self._conflicting]
+            if settled:
+                async with self.run.database.transaction() as connection:
                     await linkconflicts.drop(connection, self.run.link.id, settled)
 
     def losses_among(self, gone: Sequence[str]) -> list[Origin]:

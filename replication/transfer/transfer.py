@@ -57,6 +57,13 @@ class DryRun:
             self.first[outcome].append(finding)
 
 
+def outcome_of(*, is_deletion: bool, is_there: bool) -> str:
+    """The outcome for an entity, in words of a `DryRun`, by its presence at the target."""
+    if is_deletion:
+        return "deleted" if is_there else "noted as deleted"
+    return "changed" if is_there else "created"
+
+
 @dataclass(slots=True, kw_only=True)
 class LinkPage:
     """A page of copies, and the state of the source after the page.
