@@ -149,11 +149,9 @@ class EventStreams:
             # Another stream may have made the readers meanwhile.
             self._tails = self._tails or Tails(
                 self._database,
-                base=self._shared.public_base,
+                self._shared,
                 start=head.now,
                 size=_WINDOW,
-                names=self._shared.settings.event_names,
-                dialects=self._shared.event_dialects,
                 pace_seconds=_READ_SECONDS,
             )
         return self._tails

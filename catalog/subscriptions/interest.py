@@ -173,11 +173,5 @@ def _wanted_by(
     context: Context, definition: SubscriptionDefinition
 ) -> tuple[ChangeLogReader, Predicate]:
     """The reader of the log for a subscription, and the test of its filters."""
-    log = change_log_for(
-        definition,
-        base=context.public_base,
-        names=context.settings.event_names,
-        dialects=context.shared.event_dialects,
-    )
     wanted = compile_filters(definition.filters, types=definition.types, source=definition.source)
-    return log, wanted
+    return change_log_for(definition, context.shared), wanted

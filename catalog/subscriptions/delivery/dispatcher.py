@@ -167,14 +167,7 @@ async def _deliver(
     database, settings = context.database, context.settings
     await subscriptions.pull_back(connection)
     head = await read_head(connection)
-    tails = Tails(
-        database,
-        base=context.public_base,
-        start=head.now,
-        size=_WINDOW,
-        names=settings.event_names,
-        dialects=context.shared.event_dialects,
-    )
+    tails = Tails(database, context.shared, start=head.now, size=_WINDOW)
     progress = ProgressWriter(database, most_attempts=KEPT_ATTEMPTS.most, sleep=timing.sleep)
     async with (
         Sinks(settings, context.keys, now=timing.now) as sinks,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.audit.auditlog import AUDIT_SOURCE, AUDIT_TYPES, AuditRow, read_audit_log
-from catalog.context import EventDialect
+from catalog.context import EventDialect, SharedState
 from catalog.model.change import REMOVED, UNTOLD
 from catalog.store.changes import LoggedChange, Position, read_changes, trace_attributes
 from catalog.store.database import Connection, Database
@@ -196,69 +196,60 @@ class AuditLogReader(LogReader):
 
 
 class Tails:
-    """A tail for each source and dialect of events; only tails with subscribers read the log.
-
-    `base` is the URL by which subscribers know the node.
-    """
+    """A tail for each source and dialect of events; only tails with subscribers read the log."""
 
     def __init__(
         self,
         database: Database,
+        shared: SharedState,
         *,
-        base: str,
         start: Position,
         size: int,
-        names: EventNames,
-        dialects: Sequence[EventDialect],
         pace_seconds: float = 0.0,
     ) -> None:
-        self._base = base
-        self._dialects = dialects
-
-        def tail(log: LogReader) -> Tail:
-            return Tail(database, log=log, start=start, size=size, pace_seconds=pace_seconds)
-
-        self._subscriptions = tail(SubscriptionLogReader(base + SUBSCRIPTION_SOURCE))
-        self._audit = tail(AuditLogReader(base + AUDIT_SOURCE))
-        self._native = tail(ChangeLogReader(native_dialect(names), base))
-        self._others = {
-            (dialect.root, source): tail(ChangeLogReader(dialect, source))
-            for dialect in dialects
-            for source in (base, base + dialect.root)
+        self._shared, base = shared, shared.public_base
+        sources = [(dialect, base + dialect.root) for dialect in shared.event_dialects]
+        sources += [(dialect, base) for dialect in (_native(shared), *shared.event_dialects)]
+        logs: dict[tuple[str, str], LogReader] = {
+            ("subscriptions", ""): SubscriptionLogReader(base + SUBSCRIPTION_SOURCE),
+            ("audit", ""): AuditLogReader(base + AUDIT_SOURCE),
+            **{(each.root, source): ChangeLogReader(each, source) for each, source in sources},
+        }
+        self._tails = {
+            key: Tail(database, log=log, start=start, size=size, pace_seconds=pace_seconds)
+            for key, log in logs.items()
         }
 
     def __iter__(self) -> Iterator[Tail]:
-        return iter((self._native, self._subscriptions, self._audit, *self._others.values()))
+        return iter(self._tails.values())
 
     def of(self, definition: SubscriptionDefinition) -> Tail:
         """The tail of a subscription, by its log and its `source`."""
         log = log_of(definition)
         if log != "changes":
-            return self._subscriptions if log == "subscriptions" else self._audit
-        found = _wanted_dialect(definition, self._dialects, self._base)
-        return self._native if found is None else self._others[found[0].root, found[1]]
+            return self._tails[log, ""]
+        dialect, source = _dialect_of(definition, self._shared)
+        return self._tails[dialect.root, source]
 
 
-def change_log_for(
-    definition: SubscriptionDefinition,
-    *,
-    base: str,
-    names: EventNames,
-    dialects: Sequence[EventDialect],
-) -> ChangeLogReader:
+def change_log_for(definition: SubscriptionDefinition, shared: SharedState) -> ChangeLogReader:
     """The reader of the change log, with the events that a subscription receives."""
-    found = _wanted_dialect(definition, dialects, base) or (native_dialect(names), base)
-    return ChangeLogReader(*found)
+    return ChangeLogReader(*_dialect_of(definition, shared))
 
 
-def _wanted_dialect(
-    definition: SubscriptionDefinition, dialects: Sequence[EventDialect], base: str
-) -> tuple[EventDialect, str] | None:
-    """The dialect of a subscription with the source of events; `None` for native events."""
-    for dialect in dialects:
+def _native(shared: SharedState) -> EventDialect:
+    return native_dialect(shared.settings.event_names)
+
+
+def _dialect_of(
+    definition: SubscriptionDefinition, shared: SharedState
+) -> tuple[EventDialect, str]:
+    """The dialect of a subscription, and the source of its events."""
+    base = shared.public_base
+    for dialect in shared.event_dialects:
         if wants_dialect(definition, dialect, base):
             return dialect, base if definition.source == base else base + dialect.root
-    return None
+    return _native(shared), base
 
 
 def wants_dialect(definition: SubscriptionDefinition, dialect: EventDialect, base: str) -> bool:
