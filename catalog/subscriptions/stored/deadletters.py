@@ -50,7 +50,7 @@ class DeadLetter(FailedEvent):
     subscription: str
 
 
-_COLUMNS = ("eventid", "subject", "event", "at", "attempts", "reason", "state")
+_COLUMNS = ("subject", "event", "at", "attempts", "reason", "state")
 
 
 async def add(
@@ -69,9 +69,9 @@ async def add(
     """
     if not await lock_subscription(connection, subscription):
         return len(events)
+    ids, xids = [each.eventid for each in events], [each.xid for each in events]
     columns = ([getattr(each, name) for each in events] for name in _COLUMNS)
-    xids = [each.xid for each in events]
-    stored: int = await connection.fetchval(_queries.add, subscription, *columns, most, xids)
+    stored: int = await connection.fetchval(_queries.add, subscription, ids, *columns, most, xids)
     # The dead letter before a waiting event may have left since the caller looked.
     await connection.fetchval(_queries.release, subscription)
     return stored
