@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import assert_never
 
 import structlog
 
 from catalog.access.creatorrights import CreatorRights
-from catalog.model.backoff import Backoff
+from catalog.context import Context
 from catalog.model.errors import ServerBusy
 from catalog.store.changes import ChangesDropped, Position
-from catalog.store.database import Database
 from catalog.subscriptions.delivery.audience import Audience
 from catalog.subscriptions.delivery.eventdialects import Tails
 from catalog.subscriptions.delivery.filters import Predicate, compile_filters, required_of
@@ -26,8 +25,7 @@ from catalog.subscriptions.delivery.undelivered import UndeliveredEvents
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.sink import Delivered, SinkGone, SinkRefused, Sinks
 from catalog.subscriptions.stored.subscriptions import Subscription
-from catalog.supervisor import LoopTiming
-from catalog.telemetry.tracing import Tracing
+from catalog.supervisor import LoopTiming, backoff_from
 
 _log = structlog.get_logger(__name__)
 
@@ -37,24 +35,15 @@ _LONGEST_SLEEP_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResources:
-    """The objects that the deliveries of a process share, and their limits.
+    """The objects that the deliveries of a process share."""
 
-    Args:
-        timeout_seconds: the longest time for the answer of a sink.
-        most_dead_letters: the largest number of dead letters per subscription.
-    """
-
-    database: Database
+    context: Context
     tails: Tails
     progress: ProgressWriter
     sinks: Sinks
     slots: DeliverySlots
-    backoff: Backoff
     timing: LoopTiming
     rights: CreatorRights
-    timeout_seconds: float
-    most_dead_letters: int
-    tracing: Tracing = field(default_factory=Tracing)
 
 
 class Delivery:
@@ -66,6 +55,7 @@ class Delivery:
     """
 
     def __init__(self, subscription: Subscription, resources: DeliveryResources) -> None:
+        database, settings = resources.context.database, resources.context.settings
         self.id = subscription.id
         self.revision = subscription.revision
         self.tail = resources.tails.of(subscription.definition)
@@ -74,11 +64,9 @@ class Delivery:
         self._config = subscription.definition.config
         self._resources = resources
         self._timing = resources.timing
-        self._audience = Audience(
-            subscription, rights=resources.rights, database=resources.database
-        )
+        self._audience = Audience(subscription, rights=resources.rights, database=database)
         self._undelivered = UndeliveredEvents(
-            resources.database, subscription, self._audience, most=resources.most_dead_letters
+            database, subscription, self._audience, most=settings.dead_letters
         )
         self._calls = SinkCalls(
             subscription,
@@ -86,11 +74,11 @@ class Delivery:
             slots=resources.slots,
             progress=resources.progress,
             timing=resources.timing,
-            timeout_seconds=resources.timeout_seconds,
-            tracing=resources.tracing,
+            timeout_seconds=settings.delivery_timeout_seconds,
+            tracing=resources.context.shared.tracing,
         )
         self._retries = RetryPolicy(
-            subscription, self.record, backoff=resources.backoff, timing=resources.timing
+            subscription, self.record, backoff=backoff_from(settings), timing=resources.timing
         )
         self._sizes = BatchSizes(self._config, self.record, most_events=self._calls.most_events)
         self._pause = 0.0
@@ -123,7 +111,7 @@ class Delivery:
             seen = await self.advance_once()
         # The node's own fault is not counted against the sink.
         except ServerBusy:
-            await self._resources.database.recovered()
+            await self._resources.context.database.recovered()
         # An unexpected error of one subscription must not stop further deliveries.
         except Exception as error:
             _log.exception("delivery failed unexpectedly", subscription=self.id)
@@ -407,7 +395,7 @@ class Delivery:
     # Causes for the subscription to wait or end
 
     def _wait_for_room(self) -> None:
-        most = self._resources.most_dead_letters
+        most = self._resources.context.settings.dead_letters
         self._wait_after(f"it has {most} dead letters, the most that are kept: deal with some")
 
     def _wait_after(self, reason: str) -> None:

@@ -37,7 +37,7 @@ from catalog.subscriptions.delivery.retention import KEPT_ATTEMPTS
 from catalog.subscriptions.delivery.sinkcalls import DeliverySlots
 from catalog.subscriptions.sinks.sink import Sinks
 from catalog.subscriptions.stored import subscriptions
-from catalog.supervisor import LoopTiming, Supervisor, backoff_from, run_again
+from catalog.supervisor import LoopTiming, Supervisor, run_again
 
 _log = structlog.get_logger(__name__)
 
@@ -175,17 +175,13 @@ async def _deliver(
         asyncio.TaskGroup() as group,
     ):
         resources = DeliveryResources(
-            database=database,
+            context=context,
             tails=tails,
             progress=progress,
             sinks=sinks,
             slots=DeliverySlots(most_outbound_connections(settings)),
-            backoff=backoff_from(settings),
             timing=timing,
             rights=CreatorRights(settings, known_rules(database.shared)),
-            timeout_seconds=settings.delivery_timeout_seconds,
-            most_dead_letters=settings.dead_letters,
-            tracing=context.shared.tracing,
         )
         dispatcher = Dispatcher(database, group, resources, leases)
         for tail in tails:
