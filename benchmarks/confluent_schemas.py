@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from catalog.dialects.confluent.contracts import guid_of
+from catalog.dialects.confluent.candidates import guid_of
 from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.node.noderuntime import open_database

@@ -21,7 +21,7 @@ from benchmarks.load import Connection, connected, get_request, send_request
 from benchmarks.messages import message
 from benchmarks.process import node
 from benchmarks.size import Size
-from catalog.dialects.discovery.eventlist import StoredService
+from catalog.dialects.discovery.events import StoredService
 from catalog.dialects.discovery.translate import from_entities, to_entities
 from catalog.dialects.messagecatalog.translate import show_version, version_to_entity
 from catalog.dialects.registry04.translate import from_entity, to_entity

@@ -17,17 +17,9 @@ from catalog.load.longwork import aside
 from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound
 from catalog.model.interaction import Interaction
-from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.store import entities as store
 from catalog.writing.outcome import Outcome
-
-
-async def find_notes(
-    request: web.Request, model: Model, interaction: Interaction, outcome: Outcome
-) -> None:
-    """Find the notes on a write, which the answer will carry."""
-    request[MORE_HEADERS] = await notes_on(request, model, interaction, outcome)
 
 
 def next_link(
@@ -63,7 +55,8 @@ async def apply(
     condition = condition_on(request, reading, str(interaction.at))
     writer = request[CONTEXT].writer
     outcome = await writer.apply(configuration, interaction, condition=condition)
-    await find_notes(request, configuration.model, interaction, outcome)
+    notes = await notes_on(request, configuration.model, interaction, outcome)
+    request[MORE_HEADERS] = notes
     return outcome
 
 

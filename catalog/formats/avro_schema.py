@@ -9,6 +9,7 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Any
 
+from avro import schema as avro
 from avro.compatibility import (
     ReaderWriterCompatibilityChecker,
     SchemaCompatibilityResult,
@@ -17,17 +18,7 @@ from avro.compatibility import (
 from avro.errors import AvroException
 from avro.io import BinaryDecoder, DatumReader
 from avro.name import Names
-from avro.schema import (
-    ArraySchema,
-    EnumSchema,
-    FixedSchema,
-    MapSchema,
-    NamedSchema,
-    RecordSchema,
-    Schema,
-    UnionSchema,
-    make_avsc_object,
-)
+from avro.schema import Schema
 
 from catalog.formats.documenttext import (
     MalformedDocument,
@@ -56,22 +47,22 @@ def check_json(schema: Schema, value: Any, where: str = "") -> None:
         Mismatch: the value does not follow the schema.
     """
     match schema:
-        case UnionSchema():
+        case avro.UnionSchema():
             _check_union(schema, value, where)
-        case RecordSchema():
+        case avro.RecordSchema():
             _check_record(schema, value, where)
-        case ArraySchema():
+        case avro.ArraySchema():
             _demand(isinstance(value, list), where, "an array is needed")
             for place, item in enumerate(value):
                 check_json(schema.items, item, f"{where}/{place}")
-        case MapSchema():
+        case avro.MapSchema():
             _demand(isinstance(value, dict), where, "an object is needed")
             for name, item in value.items():
                 check_json(schema.values, item, f"{where}/{name}")
-        case EnumSchema():
+        case avro.EnumSchema():
             is_symbol = isinstance(value, str) and value in schema.symbols
             _demand(is_symbol, where, f"none of the symbols of {schema.fullname}")
-        case FixedSchema():
+        case avro.FixedSchema():
             fits = _is_bytes(value) and len(value) == schema.size
             _demand(fits, where, f"{schema.size} bytes are needed, as that many characters")
         case _:
@@ -80,10 +71,10 @@ def check_json(schema: Schema, value: Any, where: str = "") -> None:
 
 def name_of(schema: Schema) -> str:
     """The name of a member of a union."""
-    return str(schema.fullname if isinstance(schema, NamedSchema) else schema.type)
+    return str(schema.fullname if isinstance(schema, avro.NamedSchema) else schema.type)
 
 
-def _check_union(union: UnionSchema, value: Any, where: str) -> None:
+def _check_union(union: avro.UnionSchema, value: Any, where: str) -> None:
     branches = {name_of(schema): schema for schema in union.schemas}
     if value is None:
         _demand("null" in branches, where, "it must not be null")
@@ -95,7 +86,7 @@ def _check_union(union: UnionSchema, value: Any, where: str) -> None:
     check_json(branches[name], inner, f"{where}/{name}")
 
 
-def _check_record(record: RecordSchema, value: Any, where: str) -> None:
+def _check_record(record: avro.RecordSchema, value: Any, where: str) -> None:
     _demand(isinstance(value, dict), where, "an object is needed")
     names = {field.name for field in record.fields}
     missing, unknown = sorted(names - {*value}), sorted({*value} - names)
@@ -177,7 +168,7 @@ def _read(document: bytes, part: str = "") -> Schema:
     """Read a schema, or the named type in it; the name of the type may omit the namespace."""
     names = Names()
     try:
-        schema = make_avsc_object(read_json(document), names)
+        schema = avro.make_avsc_object(read_json(document), names)
     except AvroException as error:
         raise MalformedDocument(str(error)) from error
     if not part:

@@ -219,17 +219,6 @@ class Checker:
         while self._idle:
             await self._idle.pop().end()
 
-    async def validate(self, format: str, document: bytes) -> str:
-        """The problem of a document of a format, or ""."""
-        [answer] = await self.answers([validation(format, CheckedDocument.of(document))])
-        return answer
-
-    async def compare(self, format: str, older: bytes, newer: bytes, direction: Direction) -> str:
-        """The reason why two versions are not compatible, or ""."""
-        documents = CheckedDocument.of(older), CheckedDocument.of(newer)
-        [answer] = await self.answers([comparison(format, *documents, direction)])
-        return answer
-
     async def answers(self, checks: Sequence[Check]) -> Sequence[str]:
         """Run checks for the server itself, without a budget; an answer is a problem or ""."""
         found = await self.run(checks, Budget())

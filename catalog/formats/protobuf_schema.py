@@ -185,7 +185,10 @@ def _compile(format: str, document: bytes) -> FileDescriptorProto:
 def _compile_all(format: str, document: bytes) -> Sequence[FileDescriptorProto]:
     """The compiled file, after the imported files."""
     files = compiled({FILE: unquoted(document)})
-    _check_syntax(files[-1], format)
+    syntax = files[-1].syntax or "proto2"
+    wanted = "proto" + format.removeprefix("protobuf/")[0]
+    if syntax != wanted:
+        raise MalformedDocument(f"its syntax is {syntax}, not {wanted}")
     return files
 
 
@@ -234,13 +237,6 @@ def _summary(complaints: list[str]) -> str:
     found = (COMPLAINT.match(line) for line in complaints)
     reasons = [match[1] for match in found if match]
     return "; ".join(reasons[:MAX_REASONS]) or "protoc cannot compile it"
-
-
-def _check_syntax(file: FileDescriptorProto, format: str) -> None:
-    syntax = file.syntax or "proto2"
-    wanted = "proto" + format.removeprefix("protobuf/")[0]
-    if syntax != wanted:
-        raise MalformedDocument(f"its syntax is {syntax}, not {wanted}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from catalog.context import CONTEXT, Context
-from catalog.dialects.confluent.subjectnames import DEFAULT_CONTEXT
+from catalog.dialects.confluent.contexts import DEFAULT_CONTEXT
 from catalog.load.longwork import aside
 from catalog.model.change import Change
 from catalog.model.concorderrors import HandoverRefused

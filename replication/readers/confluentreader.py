@@ -20,10 +20,10 @@ from urllib.parse import quote
 import orjson
 
 from catalog.client import JsonObject
+from catalog.dialects.confluent.contexts import DEFAULT_CONTEXT, SubjectName, read_subject
 from catalog.dialects.confluent.errors import ConfluentError
 from catalog.dialects.confluent.register import CONTENT_TYPES
 from catalog.dialects.confluent.schemachecks import SchemaChecks, SchemaText
-from catalog.dialects.confluent.subjectnames import DEFAULT_CONTEXT, SubjectName, read_subject
 from catalog.dialects.confluent.subjectversions import DEEPEST_REFERENCES, MOST_REFERENCED
 from catalog.model.attributes import MAX_ENTITY_BYTES
 from catalog.model.confluentattribute import CONFLUENT, SCHEMA_GROUPS, SCHEMAS

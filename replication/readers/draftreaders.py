@@ -10,8 +10,8 @@ from typing import Any
 from aiohttp import hdrs
 
 from catalog.client import JsonObject, Refused
-from catalog.dialects.discovery.eventlist import StoredService
-from catalog.dialects.discovery.load import ENDPOINT_MESSAGES, ENDPOINTS
+from catalog.dialects.discovery.events import StoredService
+from catalog.dialects.discovery.read import ENDPOINT_MESSAGES, ENDPOINTS
 from catalog.dialects.discovery.requests import read_added
 from catalog.dialects.discovery.translate import to_entities
 from catalog.dialects.messagecatalog import uris
@@ -19,10 +19,14 @@ from catalog.dialects.messagecatalog.definitionformats import format_of
 from catalog.dialects.messagecatalog.translate import group_to_entity, version_to_entity
 from catalog.dialects.messagecatalog.uris import CATALOG_ROOT, GROUP_MESSAGES, MESSAGE_GROUPS
 from catalog.dialects.registry04 import names
-from catalog.dialects.registry04.address import Types, types_in
-from catalog.dialects.registry04.attributechecks import check_body, resource_attributes
-from catalog.dialects.registry04.layout import Layout
-from catalog.dialects.registry04.nativeforms import checked_group, new_meta
+from catalog.dialects.registry04.load import Layout
+from catalog.dialects.registry04.names import Types, types_in
+from catalog.dialects.registry04.nativeforms import (
+    check_body,
+    checked_group,
+    new_meta,
+    resource_attributes,
+)
 from catalog.dialects.registry04.translate import to_entity
 from catalog.dialects.versionnumbers import in_order, is_number
 from catalog.model.errors import XRegistryError

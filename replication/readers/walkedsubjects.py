@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from catalog.client import JsonObject
-from catalog.dialects.confluent.contracts import guid_of
-from catalog.dialects.confluent.register import MIXED, format_of
-from catalog.dialects.confluent.subjectnames import (
+from catalog.dialects.confluent.candidates import guid_of
+from catalog.dialects.confluent.contexts import (
     DEFAULT_CONTEXT,
     GLOBAL_CONTEXT,
     SubjectName,
 )
+from catalog.dialects.confluent.register import MIXED, format_of
 from catalog.model.confluentattribute import SCHEMA_GROUPS, SCHEMAS, derived_id
 from catalog.model.linkterms import DEFAULT_GROUP
 from catalog.model.xid import Xid, is_valid_id

@@ -10,9 +10,13 @@ import orjson
 
 from catalog.client import BadAnswer, Client, JsonObject, Params
 from catalog.context import Context
-from catalog.dialects.confluent.contexts import SchemaContext
-from catalog.dialects.confluent.subjectnames import DEFAULT_CONTEXT, SubjectName, read_subject
-from catalog.dialects.confluent.subjectversions import SubjectVersion
+from catalog.dialects.confluent.contexts import (
+    DEFAULT_CONTEXT,
+    SchemaContext,
+    SubjectName,
+    read_subject,
+)
+from catalog.dialects.confluent.subjectversions import SubjectVersion, shown_contract
 from catalog.model.confluentattribute import CONFLUENT, SCHEMA_GROUPS, SCHEMAS
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid
@@ -95,7 +99,11 @@ class ConfluentTarget(Target):
         if version is None:
             plan.faults.append((entity, "it has no schema id, or no number"))
             return
-        content = {"id": version.id, "schemaType": version.schema_type, **version.contract()}
+        content = {
+            "id": version.id,
+            "schemaType": version.schema_type,
+            **shown_contract(version.references, version.metadata, version.rules),
+        }
         if version.is_deleted:
             content["deleted"] = True
         self._subjects[str(entity.path.resource)] = SubjectName(name, version.name)

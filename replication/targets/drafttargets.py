@@ -10,7 +10,7 @@ import orjson
 
 from catalog.client import Answer, BadAnswer, Client, JsonObject
 from catalog.context import Context
-from catalog.dialects.discovery.load import (
+from catalog.dialects.discovery.read import (
     ENDPOINTS,
     ServiceCatalog,
     id_of,
@@ -22,9 +22,9 @@ from catalog.dialects.messagecatalog import uris
 from catalog.dialects.messagecatalog.translate import show_group, show_version
 from catalog.dialects.messagecatalog.uris import CATALOG_ROOT, GROUP_MESSAGES, MESSAGE_GROUPS
 from catalog.dialects.registry04 import names
-from catalog.dialects.registry04.address import Types, types_in
-from catalog.dialects.registry04.layout import Layout
-from catalog.dialects.registry04.registryheaders import HEADER_PREFIX, headers_of
+from catalog.dialects.registry04.load import Layout
+from catalog.dialects.registry04.names import Types, types_in
+from catalog.dialects.registry04.requestcontent import HEADER_PREFIX, headers_of
 from catalog.dialects.registry04.translate import SERVED
 from catalog.dialects.versionnumbers import is_number
 from catalog.http.responses import encode_url

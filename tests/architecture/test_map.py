@@ -20,7 +20,7 @@ DOCUMENTS = sorted(
 # Base names that stand in several packages, because the package says which one is meant.
 SHARED_NAMES = {
     # The same role in each dialect.
-    *("address", "attributechecks", "load", "read", "routes", "translate", "write"),
+    *("read", "routes", "translate", "write"),
     # The same role in each command that is a package.
     *("command", "report"),
     # The layers of one noun: its SQL, its handlers, its client, its command.

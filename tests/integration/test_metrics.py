@@ -20,6 +20,7 @@ from catalog.monitoring.health import run_loop_delay
 from replication.routes import routes as replication_routes
 from replication.store.reconciliations import MOST_KEPT
 from tests.brokers.certificates import write_certificates
+from tests.documentchecks import validate
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import eventually, execute
 
@@ -209,8 +210,8 @@ async def test_writes_reads_and_checks_are_counted_where_they_are_done(node: Nod
     assert found["concord_cache_bytes",] > 0
     assert found["concord_pool_limit", "requests"] >= 1
     assert found["concord_pool_waiting", "requests"] == 0
-    assert await node.context.shared.checker.validate("JsonSchema/draft-07", b"{}") == ""
-    await node.context.shared.checker.validate("JsonSchema/draft-07", b"{}")
+    assert await validate(node.context.shared.checker, "JsonSchema/draft-07", b"{}") == ""
+    await validate(node.context.shared.checker, "JsonSchema/draft-07", b"{}")
     found = await samples(node)
     assert found["concord_checks_total", "done"] == found["concord_checks_total", "known"] == 1
     assert found["concord_check_seconds_total",] > 0

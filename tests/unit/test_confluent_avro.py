@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.formats.confluent.avro import canonical, formatted, incompatibilities
-from catalog.formats.confluent.avrocompatibility import MAX_DIFFERENCES
-from catalog.formats.confluent.document import SchemaDocument
+from catalog.formats.confluent.avro import MAX_DIFFERENCES, canonical, formatted, incompatibilities
+from catalog.formats.confluent.questions import SchemaDocument
 from catalog.formats.documenttext import MalformedDocument
 
 NULL_OR_STRING = ["null", "string"]

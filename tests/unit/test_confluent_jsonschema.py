@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.formats.confluent.document import SchemaDocument
 from catalog.formats.confluent.jsonschema import canonical, formatted, incompatibilities
+from catalog.formats.confluent.questions import SchemaDocument
 from catalog.formats.documenttext import MalformedDocument
 
 Json = Any

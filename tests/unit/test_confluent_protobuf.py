@@ -12,8 +12,8 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catalog.formats.confluent.document import SchemaDocument
 from catalog.formats.confluent.protobuf import canonical, formatted, incompatibilities
+from catalog.formats.confluent.questions import SchemaDocument
 from catalog.formats.documenttext import MalformedDocument
 
 WRITTEN = """

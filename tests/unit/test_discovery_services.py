@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from catalog.dialects.bodypath import BodyPath
 from catalog.dialects.discovery.attributechecks import faults
-from catalog.dialects.discovery.eventlist import StoredService
-from catalog.dialects.discovery.operations import ExistingService, Operation, Put, Remove, process
+from catalog.dialects.discovery.composer import ExistingService, Operation, Put, Remove, process
+from catalog.dialects.discovery.events import StoredService
 from catalog.dialects.discovery.translate import (
     NAMESPACE,
     from_entities,

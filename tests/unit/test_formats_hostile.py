@@ -14,6 +14,7 @@ import pytest
 
 from catalog.formats.checker import MAX_BYTES, Checker
 from catalog.formats.worker import confine
+from tests.documentchecks import compare, validate
 
 XS = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">'
 LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
@@ -66,15 +67,15 @@ async def test_a_hostile_document_is_refused_and_the_next_one_is_checked(
     format: str, document: str, reason: str
 ) -> None:
     async with Checker(processes=1) as checker:
-        assert reason in await checker.validate(format, document.encode())
-        assert await checker.validate("Avro", b'"int"') == ""
+        assert reason in await validate(checker, format, document.encode())
+        assert await validate(checker, "Avro", b'"int"') == ""
 
 
 async def test_a_catastrophic_expression_in_a_json_schema_ends_its_check_only() -> None:
     async with Checker(processes=1, seconds=2) as checker:
-        answer = await checker.compare("JsonSchema/draft-07", *CATASTROPHE, "backward")
+        answer = await compare(checker, "JsonSchema/draft-07", *CATASTROPHE, "backward")
         assert answer == "the check took longer than 2 seconds (CONCORD_CHECK_SECONDS)"
-        assert await checker.validate("Avro", b'"int"') == ""
+        assert await validate(checker, "Avro", b'"int"') == ""
 
 
 async def test_a_catastrophic_expression_in_an_xml_schema_ends_its_check_only() -> None:
@@ -84,16 +85,16 @@ async def test_a_catastrophic_expression_in_an_xml_schema_ends_its_check_only() 
         f'<xs:enumeration value="{VICTIM}"/></xs:restriction></xs:simpleType>'
     )
     async with Checker(processes=1, seconds=2) as checker:
-        answer = await checker.validate("XSD/1.0", f"{XS}{types}</xs:schema>".encode())
+        answer = await validate(checker, "XSD/1.0", f"{XS}{types}</xs:schema>".encode())
         assert answer == "the check took longer than 2 seconds (CONCORD_CHECK_SECONDS)"
-        assert await checker.validate("Avro", b'"int"') == ""
+        assert await validate(checker, "Avro", b'"int"') == ""
 
 
 async def test_a_schema_that_is_nested_too_deeply_is_not_compared() -> None:
     older, newer = ('{"not":' * 900 + inner + "}" * 900 for inner in ("{}", "true"))
     async with Checker(processes=1) as checker:
-        answer = await checker.compare(
-            "JsonSchema/draft-07", older.encode(), newer.encode(), "backward"
+        answer = await compare(
+            checker, "JsonSchema/draft-07", older.encode(), newer.encode(), "backward"
         )
         assert "nested too deeply" in answer
 
@@ -103,45 +104,45 @@ async def test_a_large_document_is_checked() -> None:
     document = json.dumps({"properties": properties}).encode()
     assert MAX_BYTES * 3 // 4 < len(document) < MAX_BYTES
     async with Checker(processes=1) as checker:
-        assert await checker.validate("JsonSchema/draft-07", document) == ""
+        assert await validate(checker, "JsonSchema/draft-07", document) == ""
 
 
 async def test_an_answer_that_came_too_late_is_not_remembered() -> None:
     async with Checker(processes=1, seconds=1) as checker:
-        assert await checker.validate("Avro", b'"int"') == ""
+        assert await validate(checker, "Avro", b'"int"') == ""
         (worker,) = workers()
         worker.send_signal(signal.SIGSTOP)
-        assert "longer than 1 seconds" in await checker.validate("Avro", b'"long"')
-        assert await checker.validate("Avro", b'"long"') == ""
+        assert "longer than 1 seconds" in await validate(checker, "Avro", b'"long"')
+        assert await validate(checker, "Avro", b'"long"') == ""
 
 
 async def test_what_was_answered_is_answered_again_without_a_check() -> None:
     async with Checker(processes=1) as checker:
-        reason = await checker.validate("Avro/1.12", b'"strin"')
+        reason = await validate(checker, "Avro/1.12", b'"strin"')
         (worker,) = workers()
         worker.send_signal(signal.SIGSTOP)
         assert reason
-        assert await checker.validate("AVRO/1.12", b'"strin"') == reason
+        assert await validate(checker, "AVRO/1.12", b'"strin"') == reason
 
 
 async def test_a_check_that_ends_its_process_is_answered_and_the_next_one_is_made() -> None:
     async with Checker(processes=1) as checker:
-        comparison = checker.compare("JsonSchema/draft-07", *CATASTROPHE, "backward")
+        comparison = compare(checker, "JsonSchema/draft-07", *CATASTROPHE, "backward")
         asked = asyncio.create_task(comparison)
         async with asyncio.timeout(5):
             while not workers():
                 await asyncio.sleep(0.01)  # between two looks
         workers()[0].kill()
         assert await asked == "the check came to an unexpected end"
-        assert await checker.validate("Avro", b'"long"') == ""
+        assert await validate(checker, "Avro", b'"long"') == ""
 
 
 async def test_a_process_that_died_while_it_was_idle_is_replaced() -> None:
     async with Checker(processes=1) as checker:
-        assert await checker.validate("Avro", b'"int"') == ""
+        assert await validate(checker, "Avro", b'"int"') == ""
         (worker,) = workers()
         worker.kill()
-        assert await checker.validate("Avro", b'"long"') == ""
+        assert await validate(checker, "Avro", b'"long"') == ""
 
 
 async def test_a_cancelled_check_leaves_neither_its_process_nor_its_files(
@@ -149,13 +150,13 @@ async def test_a_cancelled_check_leaves_neither_its_process_nor_its_files(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     async with Checker(processes=1) as checker:
-        assert await checker.validate("Avro", b'"int"') == ""
+        assert await validate(checker, "Avro", b'"int"') == ""
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
-                await checker.compare("JsonSchema/draft-07", *CATASTROPHE, "backward")
+                await compare(checker, "JsonSchema/draft-07", *CATASTROPHE, "backward")
         assert workers() == []
         assert files(tmp_path) == []
-        assert await checker.validate("Avro", b'"long"') == ""
+        assert await validate(checker, "Avro", b'"long"') == ""
     assert workers() == []
     assert files(tmp_path) == []
 
@@ -163,7 +164,7 @@ async def test_a_cancelled_check_leaves_neither_its_process_nor_its_files(
 async def test_checks_run_side_by_side_in_as_many_processes_as_are_allowed() -> None:
     async with Checker(processes=2) as checker:
         documents = [json.dumps({"const": number}).encode() for number in range(20)]
-        answers = [checker.validate("JsonSchema", document) for document in documents]
+        answers = [validate(checker, "JsonSchema", document) for document in documents]
         assert {*await asyncio.gather(*answers)} == {""}
         assert len(workers()) == 2
 

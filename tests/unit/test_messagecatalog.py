@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from catalog.dialects.messagecatalog.dataschemas import fits
 from catalog.dialects.messagecatalog.translate import (
     group_to_entity,
     show_group,
@@ -18,7 +19,6 @@ from catalog.dialects.messagecatalog.translate import (
     version_to_entity,
 )
 from catalog.dialects.messagecatalog.uris import DefinitionUri, parse_uri
-from catalog.dialects.messagecatalog.valuetemplates import fits
 from catalog.model.attributes import check_attributes
 from catalog.model.entity import Entity
 from catalog.model.modelsource import default_model

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.dialects.registry04.address import types_in
-from catalog.dialects.registry04.entityreferences import References
-from catalog.dialects.registry04.layout import Layout
-from catalog.dialects.registry04.names import Kind, path_of
+from catalog.dialects.registry04.load import Layout
+from catalog.dialects.registry04.names import Kind, References, path_of, types_in
 from catalog.dialects.registry04.translate import (
     REGISTRY04_ATTRIBUTE,
     Fill,

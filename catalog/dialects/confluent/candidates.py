@@ -1,19 +1,24 @@
-"""Schemas that clients send, what they depend on, and the stored versions that equal them."""
+"""Schemas that clients send: their contracts and identity, and the stored versions that equal them.
+
+A contract is the metadata and the rules of a version: its own or those of the version before,
+between the defaults and the overrides of its settings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import struct
+import uuid
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from aiohttp import web
 
-from catalog.dialects.confluent.contexts import FORWARD, IMPORT, Contexts
-from catalog.dialects.confluent.contracts import guid_of, merged_contract
+from catalog.dialects.confluent.contexts import FORWARD, IMPORT, Contexts, SubjectName
 from catalog.dialects.confluent.errors import invalid_schema
 from catalog.dialects.confluent.requests import contexts_of, is_set
 from catalog.dialects.confluent.schemachecks import OlderVersion, SchemaChecks, SchemaText
-from catalog.dialects.confluent.subjectnames import SubjectName
 from catalog.dialects.confluent.subjectversions import (
     ReferenceNotFound,
     StoredSubject,
@@ -23,19 +28,107 @@ from catalog.dialects.confluent.subjectversions import (
     load_text,
     load_texts,
     read_versions,
+    shown_contract,
 )
 from catalog.operations.schemacontracts import (
     AVRO,
     CONFLUENT_VERSION,
+    RULE_MODES,
     Config,
     Metadata,
     RegisterRequest,
     RuleSet,
     SchemaReference,
+    SchemaRule,
 )
 from catalog.store import schemaids
 from catalog.store.database import Connection
 from catalog.store.schemaids import RegistrationRow
+
+_TEXTS = ("name", "doc", "kind", "mode", "type", "tags", "params", "expr", "onSuccess", "onFailure")
+
+
+def merged_contract(
+    config: Config,
+    metadata: Metadata | None,
+    rules: RuleSet | None,
+    previous: tuple[Metadata | None, RuleSet | None],
+) -> tuple[Metadata | None, RuleSet | None]:
+    """The metadata and rules of a new version: defaults, its own or the previous ones, overrides.
+
+    Args:
+        previous: the metadata and rules of the version before.
+    """
+    layers = (config.defaultMetadata, metadata or previous[0], config.overrideMetadata)
+    merged: Metadata | None = None
+    for layer in layers:
+        merged = layer if merged is None else merged.merged(layer)
+    sets = (config.defaultRuleSet, rules or previous[1], config.overrideRuleSet)
+    merged_rules: RuleSet | None = None
+    for each in sets:
+        merged_rules = each if merged_rules is None else merged_rules.merged(each)
+    return merged, merged_rules
+
+
+def with_version(metadata: Metadata | None, version: int) -> Metadata:
+    """The metadata with the property `confluent:version`."""
+    properties = {**((metadata and metadata.properties) or {}), CONFLUENT_VERSION: str(version)}
+    return (metadata or Metadata()).model_copy(update={"properties": properties})
+
+
+def guid_of(
+    text: str,
+    references: Iterable[SchemaReference],
+    metadata: Metadata | None,
+    rules: RuleSet | None,
+) -> str:
+    """The GUID of a schema: the MD5 of the canonical text, references, metadata and rules.
+
+    Confluent's registry computes the same since 8.0, and messages may carry the GUID in a header.
+    """
+    digest = hashlib.md5(usedforsecurity=False)
+    for part in _hashed_parts(text, references, metadata, rules):
+        if part is not None:
+            digest.update(part if isinstance(part, bytes) else part.encode())
+    return str(uuid.UUID(bytes=digest.digest()))
+
+
+def _hashed_parts(
+    text: str,
+    references: Iterable[SchemaReference],
+    metadata: Metadata | None,
+    rules: RuleSet | None,
+) -> Iterable[str | bytes | None]:
+    yield text
+    for reference in references:
+        yield from (reference.name, reference.subject, struct.pack(">i", reference.version))
+    if metadata is not None:
+        yield b"\x01"
+        for tag, values in sorted((metadata.tags or {}).items()):
+            yield from (tag, *sorted(values))
+        for pair in sorted((metadata.properties or {}).items()):
+            yield from pair
+        yield from sorted(metadata.sensitive or ())
+    if rules is not None:
+        yield b"\x01"
+        for purpose in RULE_MODES:
+            for rule in getattr(rules, purpose) or ():
+                yield from _hashed_rule(rule)
+        yield rules.enableAt
+
+
+def _hashed_rule(rule: SchemaRule) -> Iterable[str | bytes | None]:
+    for name in _TEXTS:
+        value = getattr(rule, name)
+        if name == "tags":
+            yield from sorted(value or ())
+        elif name == "params":
+            yield from (text for pair in sorted((value or {}).items()) for text in pair)
+        else:
+            yield value
+    if rule.disabled:
+        yield b"\x01"
+
 
 _RESERVED = "confluent:reserved"
 
@@ -74,13 +167,8 @@ class Candidate:
 
     def kept(self, subject: SubjectName, rid: str) -> dict[str, Any]:
         """The attribute of a new version, without its id."""
-        kept: dict[str, Any] = {"guid": self.guid, "schemaType": self.schema_type}
-        if self.references:
-            kept["references"] = [one.shown() for one in self.references]
-        if self.metadata is not None:
-            kept["metadata"] = self.metadata.shown()
-        if self.rules is not None:
-            kept["ruleSet"] = self.rules.shown()
+        contract = shown_contract(self.references, self.metadata, self.rules)
+        kept = {"guid": self.guid, "schemaType": self.schema_type, **contract}
         return kept if rid == subject.name else {**kept, "subject": subject.name}
 
 
@@ -232,10 +320,12 @@ async def find_version(
     same = await equal_of(connection, seen, candidate)
     if same:
         return same[-1]
-    names_version = version_property(candidate.metadata) is not None
+    names_version = property_of(candidate.metadata, CONFLUENT_VERSION) is not None
     for one in reversed(seen):
         is_resolved = one.references and not candidate.references
-        if not (names_version or version_property(one.metadata) is not None or is_resolved):
+        if not (
+            names_version or property_of(one.metadata, CONFLUENT_VERSION) is not None or is_resolved
+        ):
             continue
         text = await load_text(connection, one)
         references = tuple(one.references)
@@ -261,14 +351,9 @@ async def find_version(
     return None
 
 
-def version_property(metadata: Metadata | None) -> str | None:
-    """The property `confluent:version` of a schema."""
-    return ((metadata and metadata.properties) or {}).get(CONFLUENT_VERSION)
-
-
 def _comparable(own: Metadata | None, other: Metadata | None, number: int) -> Metadata | None:
     """Metadata without the property `confluent:version`, unless the other side contradicts it."""
-    named, others = version_property(own), version_property(other)
+    named, others = property_of(own, CONFLUENT_VERSION), property_of(other, CONFLUENT_VERSION)
     if named is None or own is None or others is not None:
         return own if own is None or own.shown() else None
     properties = {k: v for k, v in (own.properties or {}).items() if k != CONFLUENT_VERSION}
@@ -280,7 +365,38 @@ def _shown(contract: Metadata | RuleSet | None) -> Any:
     return None if contract is None else contract.shown()
 
 
-async def load_older(
+async def find_faults(
+    connection: Connection,
+    scope: Scope,
+    candidate: Candidate,
+    schema: SchemaText,
+    checks: SchemaChecks,
+    versions: Sequence[SubjectVersion],
+) -> list[str]:
+    """What keeps a schema from being registered after some versions of the subject.
+
+    Args:
+        schema: the schema in canonical form, with the texts of the references.
+
+    Returns:
+        the messages of a verbose check, the settings last; empty if the schema is compatible.
+    """
+    older = await _load_older(connection, scope, candidate.metadata, versions)
+    level = scope.config.compatibilityLevel or "NONE"
+    faults = [
+        *await _reserved_faults(scope, candidate, schema, checks),
+        *await checks.incompatibilities(schema, older, level),
+    ]
+    if not faults:
+        return []
+    validates = "true" if scope.config.validateFields else "false"
+    return [
+        *faults,
+        f"{{validateFields: '{validates}', compatibility: '{scope.config.compatibilityLevel}'}}",
+    ]
+
+
+async def _load_older(
     connection: Connection,
     scope: Scope,
     metadata: Metadata | None,
@@ -294,8 +410,8 @@ async def load_older(
     """
     group = scope.config.compatibilityGroup
     if group is not None:
-        own = _property(metadata, group)
-        versions = [one for one in versions if _property(one.metadata, group) == own]
+        own = property_of(metadata, group)
+        versions = [one for one in versions if property_of(one.metadata, group) == own]
     level = scope.config.compatibilityLevel or "NONE"
     if level == "NONE":
         return []
@@ -311,7 +427,7 @@ async def load_older(
     return older
 
 
-async def reserved_faults(
+async def _reserved_faults(
     scope: Scope, candidate: Candidate, schema: SchemaText, checks: SchemaChecks
 ) -> list[str]:
     """What a schema does to reserved fields, if the settings validate fields.
@@ -337,15 +453,10 @@ async def reserved_faults(
 
 
 def _reserved(metadata: Metadata | None) -> set[str]:
-    names = (_property(metadata, _RESERVED) or "").split(",")
+    names = (property_of(metadata, _RESERVED) or "").split(",")
     return {name.strip() for name in names} - {""}
 
 
-def _property(metadata: Metadata | None, name: str) -> str | None:
+def property_of(metadata: Metadata | None, name: str) -> str | None:
+    """A property of the metadata of a schema."""
     return ((metadata and metadata.properties) or {}).get(name)
-
-
-def compatibility_note(config: Config) -> str:
-    """The last message of a verbose check that failed."""
-    fields = "true" if config.validateFields else "false"
-    return f"{{validateFields: '{fields}', compatibility: '{config.compatibilityLevel}'}}"

@@ -6,6 +6,7 @@ error has its HTTP status for a code.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -13,20 +14,13 @@ from aiohttp import hdrs, web
 
 from catalog.http.problems import PROBLEM, problem_of
 from catalog.http.responses import to_json
+from catalog.model import errors
 from catalog.model.concorderrors import CONCORD, LimitExceeded, RequestTooLarge
-from catalog.model.errors import (
-    ActionNotSupported,
-    ApiNotFound,
-    MismatchedEpoch,
-    Readonly,
-    XRegistryError,
-)
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
-_PERMANENTLY = "Set permanent=true to delete permanently"
 
 
-class ConfluentError(XRegistryError, name="confluent_error", home=CONCORD):
+class ConfluentError(errors.XRegistryError, name="confluent_error", home=CONCORD):
     """An error with a code of the API; the status is the first three digits.
 
     Args:
@@ -44,108 +38,49 @@ class ConfluentError(XRegistryError, name="confluent_error", home=CONCORD):
         self.status = int(str(code)[:3])  # type: ignore[misc]
 
 
-def subject_not_found(subject: object) -> ConfluentError:
-    return ConfluentError(40401, f"Subject '{subject}' not found.")
+def _error(code: int, template: str) -> Callable[..., ConfluentError]:
+    """A function that makes an error of the template's arguments, in order."""
+    return lambda *arguments: ConfluentError(code, template.format(*arguments))
 
 
-def version_not_found(version: object) -> ConfluentError:
-    return ConfluentError(40402, f"Version {version} not found.")
-
-
-def schema_not_found(schema: object = "") -> ConfluentError:
-    named = f"Schema {schema} not found" if schema else "Schema not found"
-    return ConfluentError(40403, named)
-
-
-def subject_soft_deleted(subject: object) -> ConfluentError:
-    return ConfluentError(40404, f"Subject '{subject}' was soft deleted.{_PERMANENTLY}")
-
-
-def subject_not_soft_deleted(subject: object) -> ConfluentError:
-    message = f"Subject '{subject}' was not deleted first before being permanently deleted"
-    return ConfluentError(40405, message)
-
-
-def version_soft_deleted(subject: object, version: object) -> ConfluentError:
-    message = f"Subject '{subject}' Version {version} was soft deleted.{_PERMANENTLY}"
-    return ConfluentError(40406, message)
-
-
-def version_not_soft_deleted(subject: object, version: object) -> ConfluentError:
-    message = (
-        f"Subject '{subject}' Version {version} was not deleted first before being "
-        "permanently deleted"
-    )
-    return ConfluentError(40407, message)
-
-
-def config_not_found(subject: object) -> ConfluentError:
-    message = f"Subject '{subject}' does not have subject-level compatibility configured"
-    return ConfluentError(40408, message)
-
-
-def mode_not_found(subject: object) -> ConfluentError:
-    message = f"Subject '{subject}' does not have subject-level mode configured"
-    return ConfluentError(40409, message)
-
-
-def incompatible(message: str) -> ConfluentError:
-    return ConfluentError(40901, message)
-
-
-def invalid_schema(message: str) -> ConfluentError:
-    return ConfluentError(42201, message)
-
-
-def invalid_version(version: object) -> ConfluentError:
-    message = (
-        f"The specified version '{version}' is not a valid version id. Allowed values are "
-        'between [1, 2^31-1] and the string "latest"'
-    )
-    return ConfluentError(42202, message)
-
-
-def invalid_level() -> ConfluentError:
-    message = (
-        "Invalid compatibility level. Valid values are none, backward, forward, full, "
-        "backward_transitive, forward_transitive, and full_transitive"
-    )
-    return ConfluentError(42203, message)
-
-
-def invalid_mode() -> ConfluentError:
-    message = (
-        "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, IMPORT and FORWARD"
-    )
-    return ConfluentError(42204, message)
-
-
-def not_permitted(message: str) -> ConfluentError:
-    return ConfluentError(42205, message)
-
-
-def reference_exists(subject: object, version: int) -> ConfluentError:
-    message = (
-        f"One or more references exist to the schema {{magic=1,keytype=SCHEMA,"
-        f"subject={subject},version={version}}}."
-    )
-    return ConfluentError(42206, message)
-
-
-def invalid_subject(subject: object) -> ConfluentError:
-    return ConfluentError(42208, f"The specified subject '{subject}' is not a valid subject name.")
-
-
-def too_large(message: str) -> ConfluentError:
-    return ConfluentError(42209, message)
-
-
-def invalid_rules(message: str) -> ConfluentError:
-    return ConfluentError(42210, message)
-
-
-def context_not_empty(context: str) -> ConfluentError:
-    return ConfluentError(42211, f"The specified context '{context}' is not empty.")
+_PERMANENTLY = "Set permanent=true to delete permanently"
+_NOT_DELETED_FIRST = "was not deleted first before being permanently deleted"
+subject_not_found = _error(40401, "Subject '{}' not found.")
+version_not_found = _error(40402, "Version {} not found.")
+schema_not_found = _error(40403, "{} not found")
+subject_soft_deleted = _error(40404, f"Subject '{{}}' was soft deleted.{_PERMANENTLY}")
+subject_not_soft_deleted = _error(40405, f"Subject '{{}}' {_NOT_DELETED_FIRST}")
+version_soft_deleted = _error(40406, f"Subject '{{}}' Version {{}} was soft deleted.{_PERMANENTLY}")
+version_not_soft_deleted = _error(40407, f"Subject '{{}}' Version {{}} {_NOT_DELETED_FIRST}")
+config_not_found = _error(
+    40408, "Subject '{}' does not have subject-level compatibility configured"
+)
+mode_not_found = _error(40409, "Subject '{}' does not have subject-level mode configured")
+incompatible = _error(40901, "{}")
+invalid_schema = _error(42201, "{}")
+invalid_version = _error(
+    42202,
+    "The specified version '{}' is not a valid version id. Allowed values are between "
+    '[1, 2^31-1] and the string "latest"',
+)
+invalid_level = _error(
+    42203,
+    "Invalid compatibility level. Valid values are none, backward, forward, full, "
+    "backward_transitive, forward_transitive, and full_transitive",
+)
+invalid_mode = _error(
+    42204,
+    "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, IMPORT and FORWARD",
+)
+not_permitted = _error(42205, "{}")
+reference_exists = _error(
+    42206,
+    "One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={},version={}}}.",
+)
+invalid_subject = _error(42208, "The specified subject '{}' is not a valid subject name.")
+too_large = _error(42209, "{}")
+invalid_rules = _error(42210, "{}")
+context_not_empty = _error(42211, "The specified context '{}' is not empty.")
 
 
 def confluent_json(data: Any, *, status: int = 200) -> web.Response:
@@ -164,14 +99,14 @@ def answer_error(request: web.Request, error: Exception) -> web.Response:
     # The native answer has the headers, the log and the wording of every other error.
     native = problem_of(request, error)
     match error:
-        case ApiNotFound():
+        case errors.ApiNotFound():
             return _answer(404, "HTTP 404 Not Found", 404)
-        case ActionNotSupported():
+        case errors.ActionNotSupported():
             return _answer(405, "HTTP 405 Method Not Allowed", 405, native)
-        case Readonly():
+        case errors.Readonly():
             message = f"The subject is read-only here. {error.detail}"
             return _answer(42205, message, 422, native)
-        case MismatchedEpoch():
+        case errors.MismatchedEpoch():
             return _answer(50002, "The subject is changing all the time. Try again.", 503, native)
         case RequestTooLarge() | LimitExceeded():
             return _answer(42209, str(error), 422, native)

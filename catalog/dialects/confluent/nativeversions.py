@@ -26,7 +26,6 @@ from catalog.operations.schemacontracts import AVRO, JSON, PROTOBUF
 from catalog.store import entities as store
 from catalog.store import schemaids
 from catalog.store.database import Connection, wait_for
-from catalog.store.locks import Touched
 from catalog.supervisor import LoopTiming, run_as_leader
 
 _TYPES = {"avro": AVRO, "jsonschema": JSON, "protobuf": PROTOBUF}
@@ -71,7 +70,7 @@ async def _adopt(context: NodeContext, connection: Connection, entity: Entity) -
     documents = await store.load_documents(connection, [entity.xid])
     try:
         text = documents.get(entity.xid, b"").decode()
-        checks = SchemaChecks(context.checked_requests.begin(context.caller.client))
+        checks = SchemaChecks.of(context)
         asked = SchemaText(schema_type, text, {})
         canonical = await checks.canonical(asked, normalize=False, is_new=False)
     except (ConfluentError, UnicodeDecodeError) as error:
@@ -96,15 +95,14 @@ async def _write(
 ) -> None:
     xid = entity.path
 
-    async def make(connection: Connection) -> Interaction:
-        interaction = Interaction(caller=context.caller, at=xid.resource, path=entity.xid)
+    async def make(connection: Connection, interaction: Interaction) -> None:
         held = (await store.load(connection, [entity.xid])).get(entity.xid)
         node = context.database.node
         contexts = await Contexts.load(connection, node.authority, context.settings)
         group = contexts.all.get(str(xid.group))
         if held is None or held.digest != entity.digest or group is None:
             # The next look finds it as it is now.
-            return interaction
+            return
         subject = contexts.shown_subject(xid, xid.rid)
         stored = await load_subject(connection, contexts, subject, by_alias=False)
         # The subject may be that of another home group of this authority.
@@ -119,13 +117,12 @@ async def _write(
             kept[CANONICAL] = candidate.text
         upsert = VersionUpsert(vid=xid.vid, body={}, patch=True, confluent=kept)
         put_versions(interaction, xid.resource, [upsert])
-        return interaction
 
-    touched = Touched(
-        groups=frozenset((str(xid.group),)),
-        resources=frozenset((str(xid.resource),)),
-        groups_exclusive=True,
+    write = SubjectWrite(
+        caller=context.caller,
+        path=entity.xid,
+        group=str(xid.group),
+        resource=xid.resource,
+        make=make,
     )
-    await context.writer.apply_composed(
-        context.configuration, SubjectWrite(touched=touched, make=make)
-    )
+    await context.writer.apply_composed(context.configuration, write)

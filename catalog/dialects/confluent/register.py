@@ -11,60 +11,60 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+import orjson
 from aiohttp import web
 
 from catalog.context import CONTEXT
+from catalog.dialects.confluent import errors
 from catalog.dialects.confluent.candidates import (
     Candidate,
     Scope,
-    compatibility_note,
     equal_of,
+    find_faults,
     find_same,
     find_version,
     is_same,
-    load_older,
-    reserved_faults,
-    version_property,
+    property_of,
     with_contract,
+    with_version,
 )
-from catalog.dialects.confluent.contexts import IMPORT, READWRITE
-from catalog.dialects.confluent.contracts import with_version
-from catalog.dialects.confluent.errors import (
-    confluent_json,
-    incompatible,
-    invalid_schema,
-    not_permitted,
-)
+from catalog.dialects.confluent.contexts import IMPORT, READWRITE, SubjectName
+from catalog.dialects.confluent.errors import ConfluentError, confluent_json
 from catalog.dialects.confluent.requests import (
     cached,
+    is_set,
     node_of,
     read_schema,
+    reading,
     subject_in,
 )
-from catalog.dialects.confluent.schemachecks import SchemaChecks, SchemaText
-from catalog.dialects.confluent.subjectnames import SubjectName
+from catalog.dialects.confluent.schemachecks import SchemaChecks
 from catalog.dialects.confluent.subjectversions import (
     LATEST,
     StoredSubject,
     SubjectVersion,
+    load_subject,
     load_text,
+    read_version,
     read_versions,
 )
 from catalog.dialects.confluent.subjectwrites import (
-    NewVersion,
+    MOST_BYTES,
     NextIds,
     apply,
     check_own,
-    put_new_version,
+    put_group,
+    put_versions,
     range_of,
 )
 from catalog.model.confluentattribute import derived_id
 from catalog.model.entity import Entity
 from catalog.model.errors import ServerBusy
-from catalog.model.interaction import Delete, Interaction
+from catalog.model.interaction import Delete, Interaction, VersionDocument, VersionUpsert
 from catalog.model.xid import Xid
 from catalog.operations.schemacontracts import (
     AVRO,
+    CONFLUENT_VERSION,
     JSON,
     PROTOBUF,
     RegisterRequest,
@@ -89,7 +89,7 @@ async def register_schema(request: web.Request) -> web.Response:
     """Register a schema under a subject; a known one keeps its id."""
     subject, body = subject_in(request), await read_schema(request)
     node = node_of(request)
-    checks = SchemaChecks(node.checked_requests.begin(node.caller.client))
+    checks = SchemaChecks.of(node)
     async with contextlib.AsyncExitStack() as turn:
         for attempt in range(_MOST_ATTEMPTS):
             try:
@@ -133,15 +133,23 @@ class _Registration:
             self._check_mode(scope)
             candidate = await self._inheriting(connection, scope)
             if candidate.is_empty:
-                raise invalid_schema("Empty schema")
+                raise errors.invalid_schema("Empty schema")
             candidate, schema = await scope.completed(
                 self.request, connection, candidate, self.checks, is_new=self.given_id is None
             )
             if (again := await self._find_again(connection, scope, candidate)) is not None:
                 return await self._answer(connection, again)
             check_own(scope.contexts, scope.stored.context, self.subject)
+            faults = []
             if not scope.imports:
-                await self._check_compatible(connection, scope, candidate, schema)
+                faults = await find_faults(
+                    connection, scope, candidate, schema, self.checks, scope.stored.live
+                )
+            if faults:
+                raise errors.incompatible(
+                    "Schema being registered is incompatible with an earlier schema for subject "
+                    f'"{self.subject}", details: [{", ".join(faults)}]'
+                )
         return await self._write(scope, candidate)
 
     async def _find_known(self, connection: Connection, scope: Scope) -> SubjectVersion | None:
@@ -167,11 +175,11 @@ class _Registration:
         """
         named = f"Subject {self.subject} in context {scope.stored.subject.context}"
         if scope.is_read_only:
-            raise not_permitted(f"{named} is in read-only mode")
+            raise errors.not_permitted(f"{named} is in read-only mode")
         if self.given_id is not None and not scope.imports:
-            raise not_permitted(f"{named} is not in import mode")
+            raise errors.not_permitted(f"{named} is not in import mode")
         if self.given_id is None and scope.mode != READWRITE:
-            raise not_permitted(f"{named} is not in read-write mode")
+            raise errors.not_permitted(f"{named} is not in read-write mode")
 
     async def _inheriting(self, connection: Connection, scope: Scope) -> Candidate:
         """The schema with what it takes from the version before and from the settings."""
@@ -187,7 +195,7 @@ class _Registration:
                 references=tuple(latest.references),
             )
         candidate = with_contract(scope, candidate, latest)
-        if self.body.version or version_property(candidate.metadata) is not None:
+        if self.body.version or property_of(candidate.metadata, CONFLUENT_VERSION) is not None:
             metadata = with_version(candidate.metadata, _next_number(scope.stored))
             candidate = replace(candidate, metadata=metadata)
         return candidate
@@ -201,22 +209,6 @@ class _Registration:
             if is_wanted and self.given_id in (None, one.id):
                 return one
         return None
-
-    async def _check_compatible(
-        self, connection: Connection, scope: Scope, candidate: Candidate, schema: SchemaText
-    ) -> None:
-        older = await load_older(connection, scope, candidate.metadata, scope.stored.live)
-        level = scope.config.compatibilityLevel or "NONE"
-        faults = [
-            *await reserved_faults(scope, candidate, schema, self.checks),
-            *await self.checks.incompatibilities(schema, older, level),
-        ]
-        if faults:
-            said = ", ".join([*faults, compatibility_note(scope.config)])
-            raise incompatible(
-                "Schema being registered is incompatible with an earlier schema for subject "
-                f'"{self.subject}", details: [{said}]'
-            )
 
     async def _write(self, scope: Scope, candidate: Candidate) -> web.Response:
         written: list[Xid] = []
@@ -234,18 +226,29 @@ class _Registration:
             else:
                 await self._check_given(connection, now, candidate, id)
             format = _format(stored, candidate)
-            new = NewVersion(
-                resource=resource,
-                number=number,
-                text=candidate.text,
-                contenttype=CONTENT_TYPES[candidate.schema_type],
-                kept=candidate.kept(self.subject, resource.rid),
-                id=id,
-                format=format,
-                reformatted=[one for one in stored.versions if _format_of(one) != format],
-            )
+            kept = candidate.kept(self.subject, resource.rid)
+            if len(orjson.dumps(kept)) > MOST_BYTES:
+                message = f"References, metadata and rules have {MOST_BYTES} bytes at most"
+                raise errors.too_large(message)
+            if id is None:
+                id = await ids.take(connection, interaction)
+            elif not ids.contexts.exists(ids.context):
+                put_group(interaction, ids.context)
             written[:] = [resource.version(str(number))]
-            id = await put_new_version(connection, interaction, ids, new)
+            # A subject may mix types, and the versions of a resource have one format.
+            upserts = [
+                VersionUpsert(vid=str(one.number), body={"format": format}, patch=True)
+                for one in stored.versions
+                if _format_of(one) != format
+            ]
+            new = VersionUpsert(
+                vid=str(number),
+                body={"format": format, "contenttype": CONTENT_TYPES[candidate.schema_type]},
+                patch=True,
+                document=VersionDocument(body=candidate.text.encode()),
+                confluent={"id": id, **kept},
+            )
+            put_versions(interaction, resource, [*upserts, new])
             # As in Confluent's registry, a text that comes back leaves its deleted version.
             interaction.deletes += [
                 Delete(xid=one.xid)
@@ -301,10 +304,10 @@ class _Registration:
         if not wanted:
             return number
         if self.given_id is None and wanted != number:
-            raise invalid_schema("Version is not one more than previous version")
+            raise errors.invalid_schema("Version is not one more than previous version")
         held = {one.number: one for one in stored.versions}.get(wanted)
         if held is not None and held.guid != candidate.guid:
-            raise not_permitted(
+            raise errors.not_permitted(
                 f"Version {wanted} of subject {self.subject} has another text already. Texts of "
                 "versions never change"
             )
@@ -323,13 +326,13 @@ class _Registration:
             first, end = range_of(home)
             is_others = home.is_home and home.authority != scope.contexts.authority
             if is_others and first <= id < end:
-                raise not_permitted(f"The id {id} is in the range of {home.authority}")
+                raise errors.not_permitted(f"The id {id} is in the range of {home.authority}")
         found = read_versions(
             await schemaids.find_by_id(connection, [each.xid for each in groups], id)
         )
         for one in found:
             if not await is_same(connection, one, candidate):
-                raise not_permitted(
+                raise errors.not_permitted(
                     f"Overwrite new schema with id {id} in context {self.subject.context} is not "
                     "permitted."
                 )
@@ -389,3 +392,51 @@ def _of_context(scope: Scope, same: Sequence[SubjectVersion]) -> list[SubjectVer
     """The versions with the same text, those of the subject's own group first."""
     own = scope.stored.context.xid
     return sorted(same, key=lambda one: (str(one.xid.group) != own, one.id))
+
+
+async def check_against_all(request: web.Request) -> web.Response:
+    """Whether a schema is compatible with the versions that a registration compares it with."""
+    return await _check(request, None)
+
+
+async def check_against_version(request: web.Request) -> web.Response:
+    """Whether a schema is compatible with one version of a subject."""
+    return await _check(request, read_version(request.match_info["version"]))
+
+
+async def _check(request: web.Request, number: int | None) -> web.Response:
+    subject, candidate = subject_in(request), Candidate.of(await read_schema(request))
+    checks = SchemaChecks.of(node_of(request))
+    async with reading(request) as (connection, contexts):
+        scope = Scope.of(contexts, await load_subject(connection, contexts, subject))
+        versions = _compared(scope, number)
+        try:
+            if candidate.is_empty:
+                raise errors.invalid_schema("Empty schema")
+            candidate, schema = await scope.completed(
+                request, connection, candidate, checks, is_new=True
+            )
+        except ConfluentError as error:
+            if not is_set(request, "verbose"):
+                raise
+            return confluent_json({"is_compatible": False, "messages": [error.message]})
+        faults = await find_faults(connection, scope, candidate, schema, checks, versions)
+    shown = {"is_compatible": not faults}
+    return confluent_json({**shown, "messages": faults} if is_set(request, "verbose") else shown)
+
+
+def _compared(scope: Scope, number: int | None) -> Sequence[SubjectVersion]:
+    """The versions to compare with: the version of a number, or every live version.
+
+    Raises:
+        ConfluentError: 40402 for a version that is not there.
+    """
+    live = scope.stored.live
+    if number is None:
+        return live
+    if number == LATEST:
+        return live[-1:]
+    found = [one for one in live if one.number == number]
+    if not found:
+        raise errors.version_not_found(number)
+    return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 from aiohttp import hdrs, web
@@ -11,21 +12,17 @@ from aiohttp import hdrs, web
 from catalog.api.answercache import ANSWERS, find_answer, keep_answer
 from catalog.context import CONTEXT
 from catalog.context import Context as NodeContext
-from catalog.dialects.confluent.contexts import Contexts
-from catalog.dialects.confluent.errors import (
-    ConfluentError,
-    invalid_rules,
-    invalid_schema,
-    invalid_subject,
-)
-from catalog.dialects.confluent.subjectnames import (
+from catalog.dialects.confluent import errors
+from catalog.dialects.confluent.contexts import (
     ANY_CONTEXT,
     DEFAULT_CONTEXT,
     GLOBAL_CONTEXT,
+    Contexts,
     SubjectName,
     read_context,
     read_subject,
 )
+from catalog.dialects.confluent.errors import ConfluentError
 from catalog.http.body import read_body, read_json
 from catalog.http.route import checked
 from catalog.model.confluentattribute import SCHEMA_GROUPS, SCHEMAS
@@ -89,6 +86,13 @@ async def contexts_of(request: web.Request, connection: Connection) -> Contexts:
     return await Contexts.load(connection, node.database.node.authority, node.settings)
 
 
+@contextlib.asynccontextmanager
+async def reading(request: web.Request) -> AsyncIterator[tuple[Connection, Contexts]]:
+    """A connection, and the contexts that the caller sees."""
+    async with node_of(request).database.acquire() as connection:
+        yield connection, await contexts_of(request, connection)
+
+
 def context_in(request: web.Request) -> str:
     """The context of the path, `/contexts/{context}/…`; else the default context.
 
@@ -119,7 +123,7 @@ def subject_in(request: web.Request) -> SubjectName:
     if subject.context == GLOBAL_CONTEXT:
         raise ConfluentError(400, _NO_SUBJECTS)
     if not subject.is_legal:
-        raise invalid_subject(subject)
+        raise errors.invalid_subject(subject)
     return subject
 
 
@@ -146,7 +150,7 @@ def settings_name_in(request: web.Request) -> SubjectName:
     is_context = not name.name and name.context != ANY_CONTEXT
     is_of_all = name.context == GLOBAL_CONTEXT and name.name
     if is_of_all or not (is_context or name.is_legal):
-        raise invalid_subject(name)
+        raise errors.invalid_subject(name)
     return name
 
 
@@ -203,7 +207,7 @@ async def read_schema(request: web.Request) -> RegisterRequest:
     body = await read_contract(request, RegisterRequest)
     schema_type = body.schemaType or AVRO
     if schema_type not in SCHEMA_TYPES:
-        raise invalid_schema(f"Invalid schema type {schema_type[:80]}")
+        raise errors.invalid_schema(f"Invalid schema type {schema_type[:80]}")
     check_rules(body.ruleSet)
     return body
 
@@ -215,4 +219,4 @@ def check_rules(rules: RuleSet | None) -> None:
         ConfluentError: 42210.
     """
     if rules is not None and (fault := rules.fault()):
-        raise invalid_rules(fault)
+        raise errors.invalid_rules(fault)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from catalog.context import Context as NodeContext
 from catalog.dialects.confluent.errors import invalid_schema
 from catalog.formats.checker import Check, CheckedDocument
 from catalog.operations.schemacontracts import AVRO, JSON, PROTOBUF
@@ -37,6 +38,11 @@ class SchemaChecks:
     """The checks of one request, within the limits of its client."""
 
     checks: RequestChecks
+
+    @classmethod
+    def of(cls, node: NodeContext) -> SchemaChecks:
+        """The checks of a request of the node's caller."""
+        return cls(node.checked_requests.begin(node.caller.client))
 
     async def canonical(self, schema: SchemaText, *, normalize: bool, is_new: bool = True) -> str:
         """The text as the registry stores and hashes it.
@@ -121,7 +127,10 @@ class SchemaChecks:
         )
         if "fault" in answer:
             return [f"{{errorType:'INVALID_SCHEMA', description:'{answer['fault']}'}}"]
-        return [_with_words(str(each), *words) for each in answer["result"]]
+        messages = [str(each) for each in answer["result"]]
+        for word in words:
+            messages = [message.replace("%s", word, 1) for message in messages]
+        return messages
 
     async def _ask(self, schema_type: str, question: str, **parameters: Any) -> dict[str, Any]:
         """Ask the process of the checks; a check that did not end has a fault, too."""
@@ -132,10 +141,3 @@ class SchemaChecks:
         except orjson.JSONDecodeError:
             return {"fault": answer}
         return read if isinstance(read, dict) else {"fault": answer}
-
-
-def _with_words(message: str, *words: str) -> str:
-    """A message with the words for the reader and the writer in their places."""
-    for word in words:
-        message = message.replace("%s", word, 1)
-    return message

@@ -7,28 +7,30 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from catalog.dialects.confluent.contexts import Contexts
+from catalog.dialects.confluent.contexts import (
+    DEFAULT_CONTEXT,
+    Contexts,
+    SubjectName,
+    read_subject,
+)
 from catalog.dialects.confluent.errors import ConfluentError, confluent_json, schema_not_found
 from catalog.dialects.confluent.requests import (
     MOST_LISTED,
     cached,
     context_in,
-    contexts_of,
     is_set,
-    node_of,
     page_in,
     prefix_in,
+    reading,
 )
-from catalog.dialects.confluent.subjectnames import (
-    DEFAULT_CONTEXT,
-    SubjectName,
-    read_subject,
+from catalog.dialects.confluent.subjects import (
+    formatted,
+    load_schema,
+    shown_as_asked,
+    text_response,
 )
-from catalog.dialects.confluent.subjects import formatted, shown_as_asked, text_response
 from catalog.dialects.confluent.subjectversions import (
     SubjectVersion,
-    load_references,
-    load_text,
     load_texts,
     read_versions,
 )
@@ -47,8 +49,7 @@ async def list_types(request: web.Request) -> web.Response:
 async def list_schemas(request: web.Request) -> web.Response:
     """Versions with their texts, of subjects with a prefix, by subject and number."""
     prefix = prefix_in(request)
-    async with node_of(request).database.acquire() as connection:
-        contexts = await contexts_of(request, connection)
+    async with reading(request) as (connection, contexts):
         groups = contexts.visible_groups(prefix.context)
         rows = await schemaids.list_subjects(connection, [each.xid for each in groups])
         named = [
@@ -125,8 +126,7 @@ def _name(contexts: Contexts, version: SubjectVersion) -> str:
 
 
 async def _versions_of_id(request: web.Request) -> tuple[Contexts, list[SubjectVersion]]:
-    async with node_of(request).database.acquire() as connection:
-        contexts = await contexts_of(request, connection)
+    async with reading(request) as (connection, contexts):
         found = await _find_by_id(request, connection, contexts)
     shows_deleted = is_set(request, "deleted")
     return contexts, [one for one in found if shows_deleted or not one.is_deleted]
@@ -134,17 +134,11 @@ async def _versions_of_id(request: web.Request) -> tuple[Contexts, list[SubjectV
 
 async def _read_by_id(request: web.Request) -> tuple[SubjectName, SubjectVersion, str]:
     """A version with the id of the path, its subject, and its text in the wanted format."""
-    async with node_of(request).database.acquire() as connection:
-        contexts = await contexts_of(request, connection)
+    async with reading(request) as (connection, contexts):
         [version, *_] = await _find_by_id(request, connection, contexts)
         subject = contexts.shown_subject(version.xid, version.name)
-        text = await load_text(connection, version)
-        references = {}
-        if request.query.get("format"):
-            within = subject.context
-            found = await load_references(connection, contexts, version.references, within)
-            references = found.texts
-    return subject, version, await formatted(request, version, text, references)
+        schema = await load_schema(request, connection, contexts, version)
+    return subject, version, await formatted(request, schema)
 
 
 async def _find_by_id(
@@ -165,7 +159,7 @@ async def _find_by_id(
             own = await _in_any_context(connection, contexts, asked.name, id)
         found = own or found
     if not found:
-        raise schema_not_found(id)
+        raise schema_not_found(f"Schema {id}")
     own_groups = {home.xid: place for place, home in enumerate(contexts.named(asked.context))}
     found.sort(key=lambda one: (own_groups.get(str(one.xid.group), len(own_groups)), one.number))
     if len({one.guid for one in found}) > 1 and not asked.name:
@@ -188,24 +182,17 @@ async def _in_any_context(
 @cached
 async def get_by_guid(request: web.Request) -> web.Response:
     """A schema by the GUID that messages carry in a header."""
-    async with node_of(request).database.acquire() as connection:
-        contexts = await contexts_of(request, connection)
+    async with reading(request) as (connection, contexts):
         version = (await _find_by_guid(request, connection, contexts))[0]
-        text = await load_text(connection, version)
-        references = {}
-        if request.query.get("format"):
-            within = contexts.shown_subject(version.xid, version.name).context
-            found = await load_references(connection, contexts, version.references, within)
-            references = found.texts
-    shown = version.shown(SubjectName("", ""), await formatted(request, version, text, references))
+        schema = await load_schema(request, connection, contexts, version)
+    shown = version.shown(SubjectName("", ""), await formatted(request, schema))
     hidden = {"id", "subject", "version"}
     return confluent_json({name: value for name, value in shown.items() if name not in hidden})
 
 
 async def list_ids_of_guid(request: web.Request) -> web.Response:
     """The ids that a GUID has, by context."""
-    async with node_of(request).database.acquire() as connection:
-        contexts = await contexts_of(request, connection)
+    async with reading(request) as (connection, contexts):
         found = await _find_by_guid(request, connection, contexts)
     ids = {(contexts.shown_subject(one.xid, one.name).context, one.id) for one in found}
     return confluent_json([{"context": context, "id": id} for context, id in sorted(ids)])
@@ -225,6 +212,6 @@ async def _find_by_guid(
         found = read_versions(await schemaids.find_by_guid(connection, guid))
         found = [one for one in found if str(one.xid.group) in contexts.all]
     if not found:
-        raise schema_not_found(guid[:80])
+        raise schema_not_found(f"Schema {guid[:80]}")
     places = {home.xid: place for place, home in enumerate(contexts.homes)}
     return sorted(found, key=lambda one: places.get(str(one.xid.group), len(places)))

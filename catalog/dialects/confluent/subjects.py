@@ -7,32 +7,21 @@ from typing import Any
 
 from aiohttp import web
 
-from catalog.context import CONTEXT
+from catalog.dialects.confluent import errors
 from catalog.dialects.confluent.candidates import Candidate, Scope, find_version, with_contract
-from catalog.dialects.confluent.contexts import Contexts
-from catalog.dialects.confluent.errors import (
-    confluent_json,
-    not_permitted,
-    reference_exists,
-    schema_not_found,
-    subject_not_found,
-    subject_not_soft_deleted,
-    subject_soft_deleted,
-    version_not_soft_deleted,
-    version_soft_deleted,
-)
+from catalog.dialects.confluent.contexts import Contexts, SubjectName, read_subject
+from catalog.dialects.confluent.errors import confluent_json
 from catalog.dialects.confluent.requests import (
     cached,
-    contexts_of,
     is_set,
     node_of,
     page_in,
     prefix_in,
     read_schema,
+    reading,
     subject_in,
 )
 from catalog.dialects.confluent.schemachecks import SchemaChecks, SchemaText
-from catalog.dialects.confluent.subjectnames import SubjectName
 from catalog.dialects.confluent.subjectversions import (
     StoredSubject,
     SubjectVersion,
@@ -40,7 +29,6 @@ from catalog.dialects.confluent.subjectversions import (
     load_subject,
     load_subject_anywhere,
     load_text,
-    qualified,
     read_version,
     read_versions,
 )
@@ -61,8 +49,7 @@ from catalog.store.database import Connection
 async def list_subjects(request: web.Request) -> web.Response:
     """The names of subjects, of all contexts unless the path or `subjectPrefix` names one."""
     is_within, prefix = "context" in request.match_info, prefix_in(request)
-    async with node_of(request).database.acquire() as connection:
-        contexts = await contexts_of(request, connection)
+    async with reading(request) as (connection, contexts):
         groups = contexts.visible_groups(prefix.context)
         rows = await schemaids.list_subjects(connection, [each.xid for each in groups])
 
@@ -97,7 +84,7 @@ async def list_versions(request: web.Request) -> web.Response:
     ]
     counts_deleted = as_negative or is_set(request, "deleted") or is_set(request, "deletedOnly")
     if not (stored.versions if counts_deleted else stored.live):
-        raise subject_not_found(stored.subject)
+        raise errors.subject_not_found(stored.subject)
     numbers = [-one.number if as_negative and one.is_deleted else one.number for one in seen]
     return confluent_json(numbers[page_in(request)])
 
@@ -116,7 +103,9 @@ def shown_as_asked(
     shown = version.shown(subject, text)
     if version.references and request.query.get("referenceFormat", "").lower() == "qualified":
         shown["references"] = [
-            one.model_copy(update={"subject": str(qualified(one, subject.context))}).shown()
+            one.model_copy(
+                update={"subject": str(read_subject(one.subject, subject.context))}
+            ).shown()
             for one in version.references
         ]
     return shown
@@ -138,49 +127,43 @@ def text_response(text: str) -> web.Response:
 
 async def _read(request: web.Request) -> StoredSubject:
     subject = subject_in(request)
-    async with node_of(request).database.acquire() as connection:
-        return await load_subject(connection, await contexts_of(request, connection), subject)
+    async with reading(request) as (connection, contexts):
+        return await load_subject(connection, contexts, subject)
 
 
 async def _read_version(request: web.Request) -> tuple[StoredSubject, SubjectVersion, str]:
     """The version that the path names, and its text in the format that the client wants."""
     subject, number = subject_in(request), read_version(request.match_info["version"])
-    async with node_of(request).database.acquire() as connection:
-        contexts = await contexts_of(request, connection)
+    async with reading(request) as (connection, contexts):
         stored = await load_subject_anywhere(connection, contexts, subject)
         version = stored.version(number, deleted=is_set(request, "deleted"))
-        text = await load_text(connection, version)
-        given = await _references(connection, contexts, version, request)
-    return stored, version, await formatted(request, version, text, given)
+        schema = await load_schema(request, connection, contexts, version)
+    return stored, version, await formatted(request, schema)
 
 
-async def _references(
-    connection: Connection, contexts: Contexts, version: SubjectVersion, request: web.Request
-) -> dict[str, str]:
-    """The texts that a version refers to, if a format needs them."""
-    if not request.query.get("format"):
-        return {}
-    shown = contexts.shown_subject(version.xid, version.name)
-    found = await load_references(connection, contexts, version.references, shown.context)
-    return found.texts
+async def load_schema(
+    request: web.Request, connection: Connection, contexts: Contexts, version: SubjectVersion
+) -> SchemaText:
+    """The text of a version, with the texts that it refers to if the query asks for a format."""
+    text, references = await load_text(connection, version), {}
+    if request.query.get("format"):
+        within = contexts.shown_subject(version.xid, version.name).context
+        references = (await load_references(connection, contexts, version.references, within)).texts
+    return SchemaText(version.schema_type, text, references)
 
 
-async def formatted(
-    request: web.Request, version: SubjectVersion, text: str, references: dict[str, str]
-) -> str:
+async def formatted(request: web.Request, schema: SchemaText) -> str:
     """A text in the format that the query asks for."""
     format = request.query.get("format", "")
     if not format:
-        return text
-    checks = SchemaChecks(request[CONTEXT].checked_requests.begin(request[CONTEXT].caller.client))
-    return await checks.formatted(SchemaText(version.schema_type, text, references), format[:80])
+        return schema.text
+    return await SchemaChecks.of(node_of(request)).formatted(schema, format[:80])
 
 
 async def get_referenced_by(request: web.Request) -> web.Response:
     """The ids of the schemas that refer to a version."""
     subject, number = subject_in(request), read_version(request.match_info["version"])
-    async with node_of(request).database.acquire() as connection:
-        contexts = await contexts_of(request, connection)
+    async with reading(request) as (connection, contexts):
         stored = await load_subject(connection, contexts, subject)
         version = stored.version(number, deleted=True)
         referring = await find_referring(connection, contexts, stored, version)
@@ -215,17 +198,15 @@ async def find_referring(
 async def find_schema(request: web.Request) -> web.Response:
     """The version of a subject that has a text."""
     subject, body = subject_in(request), await read_schema(request)
-    node, candidate = node_of(request), Candidate.of(body)
-    checks = SchemaChecks(node.checked_requests.begin(node.caller.client))
-    async with node.database.acquire() as connection:
-        contexts = await contexts_of(request, connection)
+    candidate, checks = Candidate.of(body), SchemaChecks.of(node_of(request))
+    async with reading(request) as (connection, contexts):
         scope = Scope.of(contexts, await load_subject_anywhere(connection, contexts, subject))
         stored = scope.stored
         seen = stored.versions if is_set(request, "deleted") else stored.live
         if not seen:
-            raise subject_not_found(subject)
+            raise errors.subject_not_found(subject)
         if candidate.is_empty:
-            raise schema_not_found()
+            raise errors.schema_not_found("Schema")
         candidate, schema = await scope.completed(
             request, connection, candidate, checks, is_new=False
         )
@@ -234,9 +215,9 @@ async def find_schema(request: web.Request) -> web.Response:
             found = await find_version(connection, scope, each, checks, seen)
             if found is not None:
                 text = await load_text(connection, found)
-                shown = await formatted(request, found, text, dict(schema.references))
-                return confluent_json(found.shown(stored.subject, shown))
-    raise schema_not_found()
+                text = await formatted(request, schema._replace(text=text))
+                return confluent_json(found.shown(stored.subject, text))
+    raise errors.schema_not_found("Schema")
 
 
 async def get_by_metadata(request: web.Request) -> web.Response:
@@ -245,104 +226,82 @@ async def get_by_metadata(request: web.Request) -> web.Response:
         zip(request.query.getall("key", []), request.query.getall("value", []), strict=False)
     )
     subject = subject_in(request)
-    async with node_of(request).database.acquire() as connection:
-        contexts = await contexts_of(request, connection)
+    async with reading(request) as (connection, contexts):
         stored = await load_subject(connection, contexts, subject)
         seen = stored.versions if is_set(request, "deleted") else stored.live
         if not seen:
-            raise subject_not_found(subject)
+            raise errors.subject_not_found(subject)
         for one in reversed(seen):
             properties = ((one.metadata and one.metadata.properties) or {}).items()
             if wanted.items() <= properties:
-                text = await load_text(connection, one)
-                given = await _references(connection, contexts, one, request)
-                return confluent_json(
-                    one.shown(subject, await formatted(request, one, text, given))
-                )
-    raise schema_not_found()
+                schema = await load_schema(request, connection, contexts, one)
+                return confluent_json(one.shown(subject, await formatted(request, schema)))
+    raise errors.schema_not_found("Schema")
 
 
 async def delete_subject(request: web.Request) -> web.Response:
     """Delete a subject softly, or with `permanent` for good once it was deleted softly."""
-    subject, is_permanent = subject_in(request), is_set(request, "permanent")
-    deleted: list[int] = []
-
-    async def make(connection: Connection, interaction: Interaction) -> None:
-        scope = await Scope.read(request, connection, subject)
-        _check_deletable(scope, subject)
-        stored = scope.stored
-        if not stored.versions:
-            raise subject_not_found(subject)
-        if is_permanent and stored.live:
-            raise subject_not_soft_deleted(subject)
-        if not is_permanent and not stored.live:
-            raise subject_soft_deleted(subject)
-        versions = stored.versions if is_permanent else stored.live
-        await _check_unreferenced(connection, scope, versions)
-        deleted[:] = [one.number for one in versions]
-        if is_permanent:
-            delete_for_good(interaction, stored, versions)
-            _forget_settings(interaction, stored)
-        else:
-            put_versions(interaction, stored.resource, [marked_deleted(one) for one in versions])
-
-    stored = await _read(request)
-    if not stored.versions:
-        raise subject_not_found(subject)
-    await apply(request, stored.context.xid, stored.resource, make)
-    return confluent_json(deleted)
+    return confluent_json(await _delete(request, None))
 
 
 async def delete_version(request: web.Request) -> web.Response:
     """Delete a version softly, or with `permanent` for good once it was deleted softly."""
+    [number] = await _delete(request, read_version(request.match_info["version"]))
+    return confluent_json(number)
+
+
+async def _delete(request: web.Request, number: int | None) -> list[int]:
+    """Delete a version of a subject, or all versions; returns the numbers.
+
+    Raises:
+        ConfluentError: 40401 to 40407, 42205; 42206 if other schemas refer to a version.
+    """
     subject, is_permanent = subject_in(request), is_set(request, "permanent")
-    number = read_version(request.match_info["version"])
     deleted: list[int] = []
 
     async def make(connection: Connection, interaction: Interaction) -> None:
         scope = await Scope.read(request, connection, subject)
-        _check_deletable(scope, subject)
         stored = scope.stored
-        version = stored.version(number, deleted=True)
-        if number < 0 and stored.live:
-            version = stored.live[-1]
-        if is_permanent and not version.is_deleted:
-            raise version_not_soft_deleted(subject, version.number)
-        if not is_permanent and version.is_deleted:
-            raise version_soft_deleted(subject, version.number)
-        await _check_unreferenced(connection, scope, [version])
-        deleted[:] = [version.number]
-        if is_permanent:
-            delete_for_good(interaction, stored, [version])
-            if len(stored.versions) == 1:
-                _forget_settings(interaction, stored)
-        else:
-            put_versions(interaction, stored.resource, [marked_deleted(version)])
+        check_own(scope.contexts, stored.context, subject)
+        if scope.is_read_only:
+            raise errors.not_permitted(f"Subject {subject} is in read-only mode")
+        versions = _deletable(stored, subject, number, is_permanent=is_permanent)
+        for one in versions:
+            if await find_referring(connection, scope.contexts, stored, one):
+                raise errors.reference_exists(stored.subject, one.number)
+        deleted[:] = [one.number for one in versions]
+        if not is_permanent:
+            put_versions(interaction, stored.resource, [marked_deleted(one) for one in versions])
+            return
+        delete_for_good(interaction, stored, versions)
+        if len(versions) == len(stored.versions):
+            _forget_settings(interaction, stored)
 
     stored = await _read(request)
     if not stored.versions:
-        raise subject_not_found(subject)
+        raise errors.subject_not_found(subject)
     await apply(request, stored.context.xid, stored.resource, make)
-    return confluent_json(deleted[0])
+    return deleted
 
 
-def _check_deletable(scope: Scope, subject: SubjectName) -> None:
-    check_own(scope.contexts, scope.stored.context, subject)
-    if scope.is_read_only:
-        raise not_permitted(f"Subject {subject} is in read-only mode")
-
-
-async def _check_unreferenced(
-    connection: Connection, scope: Scope, versions: Sequence[SubjectVersion]
-) -> None:
-    """Refuse to delete versions that other schemas refer to.
-
-    Raises:
-        ConfluentError: 42206.
-    """
-    for one in versions:
-        if await find_referring(connection, scope.contexts, scope.stored, one):
-            raise reference_exists(scope.stored.subject, one.number)
+def _deletable(
+    stored: StoredSubject, subject: SubjectName, number: int | None, *, is_permanent: bool
+) -> Sequence[SubjectVersion]:
+    """The versions to delete, which are deleted softly before they are deleted for good."""
+    if number is not None:
+        version = stored.version(number, deleted=True)
+        if is_permanent and not version.is_deleted:
+            raise errors.version_not_soft_deleted(subject, version.number)
+        if version.is_deleted and not is_permanent:
+            raise errors.version_soft_deleted(subject, version.number)
+        return [version]
+    if not stored.versions:
+        raise errors.subject_not_found(subject)
+    if is_permanent and stored.live:
+        raise errors.subject_not_soft_deleted(subject)
+    if not (is_permanent or stored.live):
+        raise errors.subject_soft_deleted(subject)
+    return stored.versions if is_permanent else stored.live
 
 
 def _forget_settings(interaction: Interaction, stored: StoredSubject) -> None:

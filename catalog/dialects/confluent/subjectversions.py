@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from catalog.dialects.confluent.contexts import Contexts, SchemaContext
-from catalog.dialects.confluent.errors import (
-    ConfluentError,
-    invalid_version,
-    subject_not_found,
-    version_not_found,
+from catalog.dialects.confluent import errors
+from catalog.dialects.confluent.contexts import (
+    DEFAULT_CONTEXT,
+    Contexts,
+    SchemaContext,
+    SubjectName,
+    read_subject,
 )
-from catalog.dialects.confluent.subjectnames import DEFAULT_CONTEXT, SubjectName, read_subject
+from catalog.dialects.confluent.errors import ConfluentError
 from catalog.model.confluentattribute import CONFLUENT
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid
@@ -77,39 +78,38 @@ class SubjectVersion:
         kept: Mapping[str, Any] = self.entity.attributes[CONFLUENT]
         return kept
 
-    def contract(self) -> dict[str, Any]:
-        """The references, metadata and rules as JSON, without empty members."""
-        shown: dict[str, Any] = {}
-        if self.references:
-            shown["references"] = [one.shown() for one in self.references]
-        if self.metadata is not None:
-            shown["metadata"] = self.metadata.shown()
-        if self.rules is not None:
-            shown["ruleSet"] = self.rules.shown()
-        return shown
-
     def shown(self, subject: SubjectName, text: str) -> dict[str, Any]:
         """The version as JSON, with its text."""
+        time = self.entity.modifiedat
         return {
             "subject": str(subject),
             "version": self.number,
             "id": self.id,
             "guid": self.guid,
             "schemaType": self.schema_type,
-            **self.contract(),
+            **shown_contract(self.references, self.metadata, self.rules),
             "schema": text,
-            "ts": _milliseconds(self.entity),
+            "ts": calendar.timegm(time.utctimetuple()) * 1000 + time.microsecond // 1000,
             "deleted": self.is_deleted,
         }
 
 
+def shown_contract(
+    references: Sequence[SchemaReference], metadata: Metadata | None, rules: RuleSet | None
+) -> dict[str, Any]:
+    """The references, metadata and rules of a schema as JSON, without empty members."""
+    shown: dict[str, Any] = {}
+    if references:
+        shown["references"] = [one.shown() for one in references]
+    if metadata is not None:
+        shown["metadata"] = metadata.shown()
+    if rules is not None:
+        shown["ruleSet"] = rules.shown()
+    return shown
+
+
 def _read(model: type[Any], held: Any) -> Any:
     return None if held is None else model.model_validate(held)
-
-
-def _milliseconds(entity: Entity) -> int:
-    time = entity.modifiedat
-    return calendar.timegm(time.utctimetuple()) * 1000 + time.microsecond // 1000
 
 
 def is_number(vid: str) -> bool:
@@ -127,7 +127,7 @@ def read_version(text: str) -> int:
     if text.lower() in ("latest", "-1"):
         return LATEST
     if not is_number(text):
-        raise invalid_version(text[:80])
+        raise errors.invalid_version(text[:80])
     return int(text)
 
 
@@ -173,14 +173,14 @@ class StoredSubject:
         """
         seen = self.versions if deleted else self.live
         if not seen:
-            raise subject_not_found(self.subject)
+            raise errors.subject_not_found(self.subject)
         if number == LATEST:
             # The latest is a live version, unless all are deleted.
             return (self.live or seen)[-1]
         for one in seen:
             if one.number == number:
                 return one
-        raise version_not_found(number)
+        raise errors.version_not_found(number)
 
 
 async def load_subject(
@@ -251,6 +251,21 @@ async def load_texts(connection: Connection, versions: Iterable[SubjectVersion])
     }
 
 
+class ResolvedReferences(NamedTuple):
+    """The references of a schema, with the numbers of versions in place of the latest ones.
+
+    Args:
+        texts: the texts by the name of the reference, dependencies first.
+    """
+
+    resolved: tuple[SchemaReference, ...]
+    texts: dict[str, str]
+
+
+class ReferenceNotFound(Exception):
+    """A reference names no version; the text says which."""
+
+
 async def load_references(
     connection: Connection,
     contexts: Contexts,
@@ -268,46 +283,17 @@ async def load_references(
     Raises:
         ReferenceNotFound
     """
-    loader = _ReferenceLoader(connection, contexts)
-    resolved = await loader.add(references, within, 0, is_new=is_new)
-    return ResolvedReferences(resolved, loader.texts)
-
-
-class ResolvedReferences(NamedTuple):
-    """The references of a schema, with the numbers of versions in place of the latest ones.
-
-    Args:
-        texts: the texts by the name of the reference, dependencies first.
-    """
-
-    resolved: tuple[SchemaReference, ...]
-    texts: dict[str, str]
-
-
-class ReferenceNotFound(Exception):
-    """A reference names no version; the text says which."""
-
-
-class _ReferenceLoader:
-    def __init__(self, connection: Connection, contexts: Contexts) -> None:
-        self._connection = connection
-        self._contexts = contexts
-        self.texts: dict[str, str] = {}
+    texts: dict[str, str] = {}
 
     async def add(
-        self,
-        references: Sequence[SchemaReference],
-        within: str,
-        depth: int,
-        *,
-        is_new: bool = False,
+        references: Sequence[SchemaReference], within: str, depth: int, *, is_new: bool
     ) -> tuple[SchemaReference, ...]:
         resolved = []
         for reference in references:
-            if depth > DEEPEST_REFERENCES or len(self.texts) >= MOST_REFERENCED:
+            if depth > DEEPEST_REFERENCES or len(texts) >= MOST_REFERENCED:
                 raise ReferenceNotFound("the references are nested too deeply, or are too many")
-            subject = self._contexts.referenced(reference.subject, within)
-            stored = await load_subject(self._connection, self._contexts, subject)
+            subject = contexts.referenced(reference.subject, within)
+            stored = await load_subject(connection, contexts, subject)
             try:
                 # A version that was deleted softly keeps its readers.
                 version = stored.version(reference.version, deleted=not is_new)
@@ -316,13 +302,10 @@ class _ReferenceLoader:
                     f'No schema reference found for subject "{reference.subject}" and version '
                     f"{reference.version}"
                 ) from error
-            if reference.name not in self.texts:
-                await self.add(version.references, stored.subject.context, depth + 1)
-                self.texts[reference.name] = await load_text(self._connection, version)
+            if reference.name not in texts:
+                await add(version.references, stored.subject.context, depth + 1, is_new=False)
+                texts[reference.name] = await load_text(connection, version)
             resolved.append(reference.model_copy(update={"version": version.number}))
         return tuple(resolved)
 
-
-def qualified(reference: SchemaReference, within: str) -> SubjectName:
-    """The subject that a reference names, in the context of the schema unless it is qualified."""
-    return read_subject(reference.subject, within)
+    return ResolvedReferences(await add(references, within, 0, is_new=is_new), texts)

@@ -11,19 +11,19 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
+from catalog.api.notes import notes_on
 from catalog.context import CONTEXT
 from catalog.context import Context as NodeContext
 from catalog.dialects.confluent.contexts import Contexts, SchemaContext
-from catalog.dialects.confluent.errors import ConfluentError, not_permitted, too_large
+from catalog.dialects.confluent.errors import ConfluentError, not_permitted
 from catalog.dialects.confluent.subjectversions import StoredSubject, SubjectVersion
-from catalog.dialects.handlers import find_notes
 from catalog.http.responses import MORE_HEADERS, interaction_headers
+from catalog.model.caller import Caller
 from catalog.model.interaction import (
     Delete,
     GroupUpsert,
     Interaction,
     ResourceUpsert,
-    VersionDocument,
     VersionUpsert,
 )
 from catalog.model.xid import Xid
@@ -52,18 +52,27 @@ class SubjectWrite(Composer):
     """The composer of a write of one group and one of its subjects.
 
     Args:
-        make: composes the interaction under the locks.
+        make: puts the upserts and deletes into the interaction, under the locks.
     """
 
-    touched: Touched
-    make: Callable[[Connection], Awaitable[Interaction]]
-    interaction: Interaction | None = field(default=None, init=False)
+    caller: Caller
+    path: str
+    group: str
+    resource: Xid | None
+    make: Callable[[Connection, Interaction], Awaitable[None]]
+    interaction: Interaction = field(init=False)
 
     def locks(self) -> Touched:
-        return self.touched
+        return Touched(
+            groups=frozenset((self.group,)),
+            resources=frozenset((str(self.resource),) if self.resource is not None else ()),
+            groups_exclusive=True,
+        )
 
     async def compose(self, connection: Connection) -> Interaction:
-        self.interaction = await self.make(connection)
+        at = self.resource or Xid.parse(self.group)
+        self.interaction = Interaction(caller=self.caller, at=at, path=self.path)
+        await self.make(connection, self.interaction)
         return self.interaction
 
 
@@ -73,29 +82,14 @@ async def apply(
     resource: Xid | None,
     make: Callable[[Connection, Interaction], Awaitable[None]],
 ) -> Outcome:
-    """Write under the locks of a group and of a resource in it.
-
-    Args:
-        make: puts the upserts and deletes into the interaction, which has the caller and the path.
-    """
+    """Write under the locks of a group and of a resource in it; see `SubjectWrite`."""
     node = request[CONTEXT]
-
-    async def compose(connection: Connection) -> Interaction:
-        at = resource or Xid.parse(group)
-        interaction = Interaction(caller=node.caller, at=at, path=request.path)
-        await make(connection, interaction)
-        return interaction
-
-    touched = Touched(
-        groups=frozenset((group,)),
-        resources=frozenset((str(resource),) if resource is not None else ()),
-        groups_exclusive=True,
+    write = SubjectWrite(
+        caller=node.caller, path=request.path, group=group, resource=resource, make=make
     )
-    write = SubjectWrite(touched=touched, make=compose)
     outcome = await node.writer.apply_composed(node.configuration, write)
-    if write.interaction is not None:
-        await find_notes(request, node.model, write.interaction, outcome)
-    request[MORE_HEADERS] = {**request.get(MORE_HEADERS, {}), **interaction_headers(outcome)}
+    notes = await notes_on(request, node.model, write.interaction, outcome)
+    request[MORE_HEADERS] = {**notes, **interaction_headers(outcome)}
     return outcome
 
 
@@ -155,60 +149,6 @@ def check_own(contexts: Contexts, context: SchemaContext, subject: object) -> No
             f"Subject {subject} is in read-only mode: it belongs to {context.authority}, where new "
             "versions are registered"
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewVersion:
-    """A version to write.
-
-    Args:
-        kept: its attribute of `catalog.model.confluentattribute`, without the id.
-        id: the id of the same text in the context, or from another registry; `None` for a new one.
-        format: the format that all versions of the resource have.
-        reformatted: versions whose format has to change, since a subject may mix types.
-    """
-
-    resource: Xid
-    number: int
-    text: str
-    contenttype: str
-    kept: Mapping[str, Any]
-    id: int | None
-    format: str
-    reformatted: Sequence[SubjectVersion] = ()
-
-
-async def put_new_version(
-    connection: Connection,
-    interaction: Interaction,
-    ids: NextIds,
-    new: NewVersion,
-) -> int:
-    """Put a new version into an interaction, with an id.
-
-    Returns:
-        the id.
-    """
-    if len(orjson.dumps(new.kept)) > MOST_BYTES:
-        raise too_large(f"References, metadata and rules have {MOST_BYTES} bytes at most")
-    id = new.id
-    if id is None:
-        id = await ids.take(connection, interaction)
-    elif not ids.contexts.exists(ids.context):
-        put_group(interaction, ids.context)
-    version = VersionUpsert(
-        vid=str(new.number),
-        body={"format": new.format, "contenttype": new.contenttype},
-        patch=True,
-        document=VersionDocument(body=new.text.encode()),
-        confluent={"id": id, **new.kept},
-    )
-    others = [
-        VersionUpsert(vid=str(one.number), body={"format": new.format}, patch=True)
-        for one in new.reformatted
-    ]
-    put_versions(interaction, new.resource, [*others, version])
-    return id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

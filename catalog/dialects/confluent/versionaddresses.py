@@ -8,14 +8,15 @@ from urllib.parse import quote, unquote
 
 from catalog.context import Context as NodeContext
 from catalog.context import SchemaDialect, SchemaUnknown
-from catalog.dialects.confluent.contexts import Contexts
-from catalog.dialects.confluent.errors import ConfluentError
-from catalog.dialects.confluent.subjectnames import (
+from catalog.dialects.confluent.contexts import (
     DEFAULT_CONTEXT,
+    Contexts,
     SubjectName,
     read_context,
     read_subject,
 )
+from catalog.dialects.confluent.errors import ConfluentError
+from catalog.dialects.confluent.requests import ROOT
 from catalog.dialects.confluent.subjectversions import (
     LATEST,
     load_subject,
@@ -27,9 +28,8 @@ from catalog.model.xid import Xid
 from catalog.store import schemaids
 from catalog.store.database import Connection
 
-_ROOT = "/confluent"
 _ADDRESS = re.compile(
-    rf"{_ROOT}(?:/contexts/(?P<context>[^/]+))?"
+    rf"{ROOT}(?:/contexts/(?P<context>[^/]+))?"
     r"/subjects/(?P<subject>[^/]+)/versions/(?P<version>[^/]+)(?:/schema)?"
 )
 
@@ -84,11 +84,11 @@ async def _addresses(
         ]
     # A colon needs no escape in a path, and clients differ.
     forms = {form for path in paths for form in (path, path.replace("%3A", ":"))}
-    return [f"{_ROOT}{form}" for form in sorted(forms)]
+    return [f"{ROOT}{form}" for form in sorted(forms)]
 
 
 def _escaped(name: str) -> str:
     return quote(name, safe="")
 
 
-VERSION_ADDRESSES = SchemaDialect(root=_ROOT, find=_find, addresses=_addresses)
+VERSION_ADDRESSES = SchemaDialect(root=ROOT, find=_find, addresses=_addresses)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from uuid import UUID
 
-from catalog.dialects.discovery.eventlist import StoredService
-from catalog.dialects.discovery.load import (
+from catalog.dialects.discovery.events import Json, StoredService
+from catalog.dialects.discovery.read import (
     ENDPOINT_MESSAGES,
     ENDPOINTS,
     ServiceCatalog,
@@ -18,14 +18,12 @@ from catalog.dialects.discovery.load import (
     show,
     subscriptions_url,
 )
-from catalog.dialects.discovery.operations import ExistingService, Operation, Put, Remove, process
-from catalog.dialects.discovery.serviceevents import Json
 from catalog.dialects.discovery.translate import is_service, to_entities
 from catalog.http.responses import interaction_headers
 from catalog.model.caller import Caller
-from catalog.model.concorderrors import RequestInterrupted
+from catalog.model.concorderrors import RequestInterrupted, ServiceNameTaken
 from catalog.model.entity import Entity, Origin
-from catalog.model.errors import InvalidAttribute
+from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid
 from catalog.store import discoveryservices, entities
@@ -33,6 +31,104 @@ from catalog.store.database import Connection
 from catalog.store.locks import Touched
 from catalog.writing.outcome import Outcome
 from catalog.writing.transaction import Composer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """Add a service, or replace the service with the same id.
+
+    The new epoch is above `least_epoch`; the epoch before must be `epoch`, if given.
+    """
+
+    id: str
+    service: Json
+    must_exist: bool = False
+    epoch: int | None = None
+    least_epoch: int = 0
+
+    @property
+    def name(self) -> str:
+        return str(self.service["name"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remove:
+    """Delete a service; the epoch of the service must be `epoch`, if given."""
+
+    id: str
+    epoch: int | None = None
+
+
+Operation: TypeAlias = Put | Remove
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingService:
+    """A service before the request: the name, folded for comparison, and the endpoint's xid."""
+
+    name: str
+    xid: str
+
+
+def process(
+    operations: Iterable[Operation],
+    existing: Mapping[str, ExistingService],
+    folded: Mapping[str, str],
+    epochs: Mapping[str, int],
+) -> dict[str, Operation]:
+    """Reduce operations to the final operation on each service, by id in lower case.
+
+    Each operation is processed on the state that the previous operation leaves.
+
+    Args:
+        existing: services by id in lower case: the services that the operations name, and the
+            services with a name that an operation gives.
+        folded: the names in the operations, folded for comparison.
+        epochs: epochs of existing and deleted endpoints, by id in lower case; the default is 0.
+
+    Raises:
+        ServiceNameTaken: a different service has the name at the turn of an operation.
+        NotFound: the service does not exist at the turn of an operation.
+
+    Source: discovery seed, "POST /services" and "POST /services?import".
+    """
+    names = {id: service.name for id, service in existing.items()}
+    holders: dict[str, set[str]] = {}
+    for id, held in names.items():
+        holders.setdefault(held, set()).add(id)
+    done: dict[str, Operation] = {}
+    for operation in operations:
+        id = operation.id.lower()
+        before = names.pop(id, None)
+        if before is None and (isinstance(operation, Remove) or operation.must_exist):
+            raise NotFound(f"/services/{operation.id}")
+        if before is not None:
+            holders[before].discard(id)
+        if isinstance(operation, Remove):
+            done[id] = operation
+            continue
+        name = folded[operation.name]
+        # A name that native clients gave to several services may stay.
+        if name != before and (taken := holders.get(name)):
+            xids = sorted(existing[each].xid for each in taken if each in existing)
+            raise ServiceNameTaken(xids[0] if xids else "/services", name=operation.name)
+        names[id] = name
+        holders.setdefault(name, set()).add(id)
+        done[id] = _joined(done.get(id), operation, epochs.get(id, 0))
+    return done
+
+
+def _joined(earlier: Operation | None, later: Put, epoch: int) -> Put:
+    """The later operation, with an epoch above the epoch after the earlier operation.
+
+    Args:
+        epoch: the epoch before the earlier operation.
+    """
+    if not isinstance(earlier, Put):
+        return later
+    least = max(epoch + 1, earlier.least_epoch + 1, later.least_epoch)
+    return replace(later, must_exist=earlier.must_exist, epoch=earlier.epoch, least_epoch=least)
+
 
 # Larger requests lock the catalog as a whole: a database has room for a few thousand locks, and
 # a service takes two locks.

@@ -13,8 +13,8 @@ from aiohttp import web
 
 from catalog.dialects.bodypath import BodyPath
 from catalog.dialects.discovery.attributechecks import faults
-from catalog.dialects.discovery.operations import Put, Remove
-from catalog.dialects.discovery.serviceevents import Json
+from catalog.dialects.discovery.composer import Put, Remove
+from catalog.dialects.discovery.events import Json
 from catalog.dialects.discovery.translate import is_service_id
 from catalog.model.errors import BadFlag, ParsingData, with_violations
 from catalog.model.scalars import fault_in_json

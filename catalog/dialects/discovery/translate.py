@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.dialects.discovery.attributechecks import OF_SERVICE
-from catalog.dialects.discovery.eventlist import (
-    StoredService,
-    match_events,
-    message_patches,
-    put_order,
-    shown_events,
-)
-from catalog.dialects.discovery.serviceevents import (
+from catalog.dialects.discovery.events import (
     DISCOVERY_ATTRIBUTE,
     Json,
+    StoredService,
     as_object,
+    match_events,
+    message_patches,
     put_or_remove,
+    put_order,
+    shown_events,
 )
 
 SUBSCRIBER = "subscriber"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from catalog.dialects.bodypath import BodyPath, text_in
+from catalog.dialects.messagecatalog.dataschemas import check_policy_name, fits
 from catalog.dialects.messagecatalog.definitionformats import (
     CATALOG_ATTRIBUTE,
     DEFINITION_FORMATS,
@@ -18,9 +19,7 @@ from catalog.dialects.messagecatalog.definitionformats import (
     format_of,
     kept_in,
 )
-from catalog.dialects.messagecatalog.policy import check_policy_name
 from catalog.dialects.messagecatalog.uris import catalog_root
-from catalog.dialects.messagecatalog.valuetemplates import fits
 from catalog.dialects.versionnumbers import is_number
 from catalog.model.entity import Entity
 from catalog.model.errors import InvalidAttribute, MismatchedId, RequiredAttributeMissing
@@ -57,7 +56,7 @@ def group_to_entity(
     attributes = {n: v for n, v in held.items() if n not in replaced} | native
     if format != format_of(attributes):
         known = DEFINITION_FORMATS.get(format)
-        attributes |= known.NATIVE if known is not None else {}
+        attributes |= known.native if known is not None else {}
     if format != format_of(attributes):
         kept["format"] = format
     return attributes | ({CATALOG_ATTRIBUTE: kept} if kept else {})

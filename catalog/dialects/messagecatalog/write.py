@@ -13,22 +13,20 @@ from catalog.api.writeanswer import answer_deleted
 from catalog.context import CONTEXT, Context
 from catalog.dialects import handlers
 from catalog.dialects.bodypath import BodyPath
-from catalog.dialects.messagecatalog.address import (
-    check_new_id,
-    definition_in,
-    group_in,
-    version_in,
-)
-from catalog.dialects.messagecatalog.dataschemas import check_embedded
+from catalog.dialects.messagecatalog import uris
+from catalog.dialects.messagecatalog.dataschemas import check_embedded, check_policy
 from catalog.dialects.messagecatalog.definitionformats import (
     DEFINITION_FORMATS,
     check_format,
     format_of,
     kept_in,
 )
-from catalog.dialects.messagecatalog.load import all_versions
-from catalog.dialects.messagecatalog.policy import check_policy
-from catalog.dialects.messagecatalog.read import read_definition, read_group, read_version
+from catalog.dialects.messagecatalog.read import (
+    all_versions,
+    read_definition,
+    read_group,
+    read_version,
+)
 from catalog.dialects.messagecatalog.translate import (
     authority_of,
     group_to_entity,
@@ -36,20 +34,12 @@ from catalog.dialects.messagecatalog.translate import (
     show_version,
     version_to_entity,
 )
-from catalog.dialects.messagecatalog.uris import CATALOG_ROOT, GROUP_MESSAGES, path_of
 from catalog.dialects.versionnumbers import last_number
 from catalog.http.body import read_object
+from catalog.model import errors
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
-from catalog.model.errors import (
-    ActionNotSupported,
-    CompatibilityViolation,
-    MismatchedEpoch,
-    NotFound,
-    RequiredAttributeMissing,
-    ServerBusy,
-)
 from catalog.model.interaction import GroupUpsert, Interaction, ResourceUpsert, VersionUpsert
 from catalog.model.xid import Xid
 from catalog.store import entities as store
@@ -76,11 +66,11 @@ def _retried(handler: Handler) -> Handler:
         for _ in range(_MOST_ATTEMPTS):
             try:
                 return await handler(request)
-            except MismatchedEpoch:
+            except errors.MismatchedEpoch:
                 continue
-            except CompatibilityViolation as error:
+            except errors.CompatibilityViolation as error:
                 raise UnresolvedConflict(error.subject, error_detail=error.detail) from error
-        raise ServerBusy(request.path)
+        raise errors.ServerBusy(request.path)
 
     return handle
 
@@ -89,12 +79,12 @@ def _retried(handler: Handler) -> Handler:
 async def put_group(request: web.Request) -> web.Response:
     """Create a message definition group, or update its attributes."""
     configuration = _writable(request)
-    xid = group_in(request, configuration.model)
+    xid = uris.group_in(request, configuration.model)
     body = await read_object(request)
     async with request[CONTEXT].database.acquire() as connection:
         held = (await store.load(connection, [str(xid)])).get(str(xid))
     if held is None:
-        check_new_id(xid.gid, request.path)
+        uris.check_new_id(xid.gid, request.path)
     attributes: Mapping[str, Any] = {} if held is None else held.attributes
     format = format_of(attributes)
     if format is not None and body.get("format", format) != format:
@@ -116,11 +106,11 @@ async def put_group(request: web.Request) -> web.Response:
 async def post_version(request: web.Request) -> web.Response:
     """Create a message definition, or add a version to one."""
     context, configuration = request[CONTEXT], _writable(request)
-    group = group_in(request, configuration.model)
+    group = uris.group_in(request, configuration.model)
     body: Mapping[str, Any] = await read_object(request)
     if "id" not in body:
-        raise RequiredAttributeMissing(request.path, list="id")
-    xid = group.child(GROUP_MESSAGES, check_new_id(body["id"], request.path))
+        raise errors.RequiredAttributeMissing(request.path, list="id")
+    xid = group.child(uris.GROUP_MESSAGES, uris.check_new_id(body["id"], request.path))
     holder, resource, earlier = await _load(context, xid)
     subject = str(xid)
     format = _format(body, holder, earlier, subject)
@@ -129,7 +119,7 @@ async def post_version(request: web.Request) -> web.Response:
     _check_protocol(native, holder, subject)
     checks = context.checked_requests.begin(context.caller.client)
     if format in DEFINITION_FORMATS:
-        place = BodyPath(subject, f"definition.{DEFINITION_FORMATS[format].SCHEMA}")
+        place = BodyPath(subject, f"definition.{DEFINITION_FORMATS[format].schema}")
         await check_embedded(native, place, configuration.capabilities, checks)
     await check_policy(
         kept_in(holder.attributes).get("compatibility"),
@@ -151,7 +141,7 @@ async def post_version(request: web.Request) -> web.Response:
     entities = [one for one in outcome.after.values() if isinstance(one, Entity)]
     [version] = (one for one in entities if one.kind == "version" and outcome.is_new(one.path))
     [resource] = (one for one in entities if one.path == xid)
-    location = f"{context.base_url(request)}{path_of(version.path) or CATALOG_ROOT}"
+    location = f"{context.base_url(request)}{uris.path_of(version.path) or uris.CATALOG_ROOT}"
     shown = show_version(version, resource, context.database.node.authority)
     return handlers.answer_written(outcome, shown, status=201, location=location)
 
@@ -161,7 +151,7 @@ async def _load(context: Context, xid: Xid) -> tuple[Entity, Entity | None, list
     async with context.database.snapshot() as connection:
         held = await store.load(connection, [str(xid.group), str(xid)])
         if str(xid.group) not in held:
-            raise NotFound(str(xid.group))
+            raise errors.NotFound(str(xid.group))
         resource = held.get(str(xid))
         earlier = [] if resource is None else await all_versions(connection, context, xid)
     return held[str(xid.group)], resource, earlier
@@ -172,7 +162,7 @@ def _format(body: Mapping[str, Any], group: Entity, earlier: list[Entity], subje
     given = body.get("format")
     held = format_of(group.attributes) or (format_of(earlier[0].attributes) if earlier else None)
     if given is None and held is None:
-        raise RequiredAttributeMissing(subject, list="format")
+        raise errors.RequiredAttributeMissing(subject, list="format")
     if given is None or held is None:
         return check_format(given or held, BodyPath(subject, "format"))
     if given != held:
@@ -229,24 +219,24 @@ async def _new_number(
 
 async def delete_group(request: web.Request) -> web.Response:
     """Delete a message definition group with everything in it."""
-    return await _delete(request, group_in, read_group)
+    return await _delete(request, uris.group_in, read_group)
 
 
 async def delete_definition(request: web.Request) -> web.Response:
     """Delete a message definition with all its versions."""
-    return await _delete(request, definition_in, read_definition)
+    return await _delete(request, uris.definition_in, read_definition)
 
 
 async def delete_version(request: web.Request) -> web.Response:
     """Delete one version of a message definition, which goes with its last one."""
-    return await _delete(request, version_in, read_version)
+    return await _delete(request, uris.version_in, read_version)
 
 
 async def delete_definitions(request: web.Request) -> web.Response:
     """Delete all message definitions of a group."""
     configuration = _writable(request)
-    group = group_in(request, configuration.model)
-    return await handlers.delete_members(request, configuration, group, GROUP_MESSAGES)
+    group = uris.group_in(request, configuration.model)
+    return await handlers.delete_members(request, configuration, group, uris.GROUP_MESSAGES)
 
 
 async def _delete(request: web.Request, xid_in: Callable[..., Xid], read: _Read) -> web.Response:
@@ -263,5 +253,5 @@ def _writable(request: web.Request) -> Configuration:
     configuration = request[CONTEXT].configuration
     if not configuration.capabilities.is_mutable("entities"):
         reads = ("GET", "HEAD", "OPTIONS")
-        raise ActionNotSupported(request.path, action=request.method, allow=reads)
+        raise errors.ActionNotSupported(request.path, action=request.method, allow=reads)
     return configuration

@@ -1,23 +1,34 @@
-"""Loads resources with their latest versions, pages of collections, and trees of groups."""
+"""Loads resources, pages and trees of groups, and lays entities out as edition 0.4 has them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import base64
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import orjson
 
-from catalog.dialects.registry04.address import Types
-from catalog.dialects.registry04.layout import Layout, latest_version
-from catalog.dialects.registry04.names import Json
+from catalog.dialects.registry04.names import (
+    EDITION,
+    REGISTRY04_ROOT,
+    Json,
+    Kind,
+    References,
+    Types,
+    path_of,
+)
+from catalog.dialects.registry04.translate import Fill, from_entity
+from catalog.dialects.versionnumbers import latest_of, shown_number
 from catalog.http.responses import json_or_none
+from catalog.model.attributes import check_attributes
 from catalog.model.entity import Entity
 from catalog.model.errors import NotFound, TooLarge
-from catalog.model.schema import Model
+from catalog.model.schema import Attribute, Model
+from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid
 from catalog.reading import entities
-from catalog.reading.loaded import Loaded
+from catalog.reading.loaded import Loaded, check_readable
 from catalog.reading.tree import (
     Branch,
     Chunks,
@@ -28,6 +39,111 @@ from catalog.reading.tree import (
 )
 from catalog.store import entities as store
 from catalog.store.database import Connection
+
+
+class Layout:
+    """Lays entities out for the clients of one registry.
+
+    Args:
+        base: the node's URL, without a trailing slash.
+        authority: the authority of the node; an endpoint of a different authority shows `origin`.
+        others: further URLs of the node.
+
+    `references` translates references to the registry.
+    """
+
+    def __init__(
+        self, model: Model, *, base: str, authority: str, others: Iterable[str] = ()
+    ) -> None:
+        self.model = model
+        self.references = References((base, *others))
+        self.root = base + REGISTRY04_ROOT
+        self.authority = authority
+
+    def registry(self, entity: Entity, types: list[Types], counts: Mapping[str, int]) -> Json:
+        """The registry, with the size of each collection (`counts`, by native path)."""
+        check_readable(entity)
+        attributes = entity.attributes
+        shown = {
+            "id": attributes["registryid"],
+            "name": attributes.get("name"),
+            "description": attributes.get("description"),
+            "specVersion": EDITION,
+            "self": self.root,
+            "tags": attributes.get("labels"),
+            "docs": attributes.get("documentation"),
+        }
+        shown = {name: value for name, value in shown.items() if value is not None}
+        for each in types:
+            plural = each.group.plural
+            shown[f"{plural}URL"] = f"{self.root}/{plural}"
+            shown[f"{plural}Count"] = counts.get(f"/{each.group.native}", 0)
+        return shown
+
+    def group(self, entity: Entity, types: Types, count: int) -> Json:
+        """A group, with the size of the group's collection."""
+        fill = self.fill(types.group_type.own_attributes)
+        shown = self._entity(entity, entity.path.gid, types.group.singular, fill)
+        if types.group.singular == "endpoint" and entity.authority != self.authority:
+            is_url = entity.authority.startswith(("http://", "https://"))
+            shown["origin"] = entity.authority * is_url + entity.origin
+        plural, url = types.resource.plural, self.url(entity)
+        shown[f"{plural}URL"] = f"{url}/{plural}"
+        shown[f"{plural}Count"] = count
+        return shown
+
+    def version(self, version: Entity, types: Types) -> Json:
+        """The metadata of a version; the latest version also represents the resource."""
+        fill = self.fill(types.resource_type.version_attributes)
+        shown = self._entity(version, version.path.rid, types.resource.singular, fill)
+        shown["version"] = shown_number(version.path.vid)
+        url = version.attributes.get(f"{types.resource_type.singular}url")
+        if types.has_document and url:
+            shown[types.uri] = url
+        return shown
+
+    def content(self, version: Entity, types: Types, document: bytes) -> Json:
+        """A version's document as an attribute; empty for a document elsewhere or without bytes."""
+        singular, url = types.resource.singular, f"{types.resource_type.singular}url"
+        if not types.has_document or not document or url in version.attributes:
+            return {}
+        try:
+            return {singular: orjson.loads(document)}
+        except orjson.JSONDecodeError:
+            return {f"{singular}Base64": base64.b64encode(document).decode()}
+
+    def url(self, entity: Entity) -> str:
+        return self.root + path_of(entity.path)
+
+    def fill(self, definitions: Mapping[str, Attribute]) -> Fill:
+        """A function that adds the model's default values of absent attributes."""
+        return lambda given: check_attributes(given, definitions, subject="/", model=self.model)[0]
+
+    def _entity(self, entity: Entity, id: str, kind: Kind, fill: Fill) -> Json:
+        check_readable(entity)
+        own = from_entity(kind, entity.attributes, fill, self.references)
+        return {
+            "id": id,
+            "name": own.pop("name", id),
+            **own,
+            "epoch": entity.epoch,
+            "self": self.url(entity),
+            "createdOn": format_time(entity.createdat),
+            "modifiedOn": format_time(entity.modifiedat),
+        }
+
+
+def latest_version(loaded: Loaded, resource: Entity) -> Entity:
+    """The latest version of a resource, which represents the resource.
+
+    Raises:
+        NotFound: the resource has no version yet, as is possible for a replica.
+    """
+    versions = {v.path.vid: v for v in loaded.children(f"{resource.xid}/versions")}
+    if not versions:
+        raise NotFound(resource.xid, detail="None of its versions is here.")
+    return versions[latest_of(versions)]
+
 
 # The most entities in an answer; larger collections have to be read page by page.
 MOST_ENTITIES = 20_000
@@ -96,6 +212,14 @@ async def load_page(
     return LoadedPage(entities=found, following=following, total=total, loaded=loaded)
 
 
+def shown_each(
+    found: Iterable[Entity], show: Callable[[Entity], Json]
+) -> dict[Xid, orjson.Fragment]:
+    """Entities as JSON text, by xid; an entity that cannot be shown is left out."""
+    texts = ((one.path, json_or_none(one.xid, partial(show, one))) for one in found)
+    return {xid: text for xid, text in texts if text is not None}
+
+
 @dataclass(slots=True, kw_only=True)
 class Inlining:
     """Shows entities with inlined content, within the limits of an answer."""
@@ -113,13 +237,8 @@ class Inlining:
         else:
             chunks = read_whole(self.connection, branch)
         groups, resources = await self._tree(types, branch, chunks)
-        texts = {
-            group.path.gid: json_or_none(
-                group.xid, partial(self._with_resources, group, types, resources)
-            )
-            for group in groups
-        }
-        return {id: text for id, text in texts.items() if text is not None}
+        shown = shown_each(groups, lambda group: self._with_resources(group, types, resources))
+        return {xid.gid: one for xid, one in shown.items()}
 
     async def group(self, types: Types, xid: Xid) -> Json:
         """A group with its resources; raises `NotFound` or `TooLarge`."""
@@ -167,9 +286,7 @@ class Inlining:
             await entities.load_documents(self.connection, loaded, found)
         shown: dict[Xid, orjson.Fragment] = {}
         for version in found:
-            text = json_or_none(version.xid, partial(self._version, types, loaded, version))
-            if text is not None:
-                shown[version.path] = text
+            shown |= shown_each([version], partial(self._version, types, loaded))
             if self.bytes < 0:
                 raise TooLarge(version.xid, detail=_PAGE_BY_PAGE)
         return shown

@@ -11,9 +11,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from catalog.dialects.registry04.entityreferences import References
 from catalog.dialects.registry04.metadata import native_metadata, own_metadata
-from catalog.dialects.registry04.names import Json, Kind, native_envelope, native_protocol
+from catalog.dialects.registry04.names import (
+    Json,
+    Kind,
+    References,
+    native_envelope,
+    native_protocol,
+)
 from catalog.documents.rewrites.protocols import kafka_address
 from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
 

@@ -11,44 +11,26 @@ from typing import Any
 from aiohttp import web
 
 from catalog.dialects.handlers import answer_written, delete_members
-from catalog.dialects.registry04.attributechecks import creation_of
-from catalog.dialects.registry04.exchange import Exchange
-from catalog.dialects.registry04.layout import latest_version
-from catalog.dialects.registry04.load import load_resource, load_version
+from catalog.dialects.registry04 import nativeforms
+from catalog.dialects.registry04.load import latest_version, load_resource, load_version
 from catalog.dialects.registry04.names import path_of
-from catalog.dialects.registry04.nativeforms import (
-    UNUSED_EPOCH,
-    checked_group,
-    cleared,
-    group_patch,
-    inherited,
-    metadata_patch,
-    native_group,
-    native_version,
-    new_meta,
-)
-from catalog.dialects.registry04.registryheaders import HEADER_PREFIX, read_headers
+from catalog.dialects.registry04.read import Exchange
 from catalog.dialects.registry04.requestcontent import (
+    HEADER_PREFIX,
     check_epoch,
     check_identity,
     expected_epoch,
     new_id,
     read_content,
+    read_headers,
     read_metadata,
 )
 from catalog.dialects.versionnumbers import is_number, last_number
 from catalog.http.body import read_json, read_object
 from catalog.http.responses import interaction_headers
+from catalog.model import errors
 from catalog.model.concorderrors import AlreadyExists
 from catalog.model.entity import Entity
-from catalog.model.errors import (
-    BadRequest,
-    HeaderError,
-    InvalidAttribute,
-    MismatchedEpoch,
-    MissingVersions,
-    NotFound,
-)
 from catalog.model.interaction import GroupUpsert, Interaction, ResourceUpsert, VersionUpsert
 from catalog.model.xid import Xid, is_valid_id
 from catalog.reading.loaded import Loaded
@@ -69,17 +51,7 @@ async def delete_group(request: web.Request) -> web.Response:
 
 async def delete_groups(request: web.Request) -> web.Response:
     """Delete the groups that the body lists, or all of a type."""
-    exchange = Exchange.of(request)
-    native = exchange.types.group.native
-    if not request.can_read_body:
-        return await delete_members(request, exchange.configuration, Xid(), native)
-    interaction, shown = exchange.interaction(), {}
-    async with exchange.database.acquire() as connection:
-        for gid, epoch in (await _read_list(request)).items():
-            xid = Xid(native, gid)
-            shown[gid] = await exchange.at(xid).load_group(connection)
-            interaction.delete(xid, epoch)
-    return answer_written(await exchange.apply(interaction, is_one=False), shown)
+    return await _delete_listed(request)
 
 
 async def delete_resource(request: web.Request) -> web.Response:
@@ -111,17 +83,26 @@ def _delete_resource(
 
 async def delete_resources(request: web.Request) -> web.Response:
     """Delete the resources that the body lists, or all of a group."""
+    return await _delete_listed(request)
+
+
+async def _delete_listed(request: web.Request) -> web.Response:
     exchange = Exchange.of(request)
-    native = exchange.types.resource.native
+    owner, types = exchange.xid, exchange.types
+    plural = types.resource.native if owner.gid else types.group.native
     if not request.can_read_body:
-        return await delete_members(request, exchange.configuration, exchange.xid, native)
+        return await delete_members(request, exchange.configuration, owner, plural)
     interaction, shown = exchange.interaction(), {}
     async with exchange.database.acquire() as connection:
-        for rid, epoch in (await _read_list(request)).items():
-            xid = exchange.xid.child(native, rid)
-            latest = latest_version(*await load_resource(connection, xid))
-            shown[rid] = exchange.layout.version(latest, exchange.types)
-            _delete_resource(exchange, interaction, latest, epoch)
+        for id, epoch in (await _read_list(request)).items():
+            xid = owner.child(plural, id) if owner.gid else Xid(plural, id)
+            if owner.gid:
+                latest = latest_version(*await load_resource(connection, xid))
+                shown[id] = exchange.layout.version(latest, types)
+                _delete_resource(exchange, interaction, latest, epoch)
+            else:
+                shown[id] = await exchange.at(xid).load_group(connection)
+                interaction.delete(xid, epoch)
     return answer_written(await exchange.apply(interaction, is_one=False), shown)
 
 
@@ -148,7 +129,7 @@ async def delete_versions(request: web.Request) -> web.Response:
         versions = loaded.children(f"{resource.xid}/versions")
         epochs = {version.path: None for version in versions if version is not latest}
     if missing := [xid for xid in epochs if str(xid) not in loaded.entities]:
-        raise NotFound(str(missing[0]))
+        raise errors.NotFound(str(missing[0]))
     interaction = _delete_versions(exchange, loaded, epochs)
     outcome = await exchange.apply(interaction, is_one=False)
     layout, types = exchange.layout, exchange.types
@@ -163,7 +144,7 @@ def _delete_versions(
     resource = loaded.entities[str(exchange.xid.resource)]
     children = loaded.children(f"{resource.xid}/versions")
     if {version.path for version in children} <= epochs.keys():
-        raise MissingVersions(resource.xid, detail="Delete the resource itself instead.")
+        raise errors.MissingVersions(resource.xid, detail="Delete the resource itself instead.")
     interaction = exchange.interaction()
     # Every new or deleted version changes the epoch of the meta, so a concurrent deletion fails.
     interaction.put_meta(exchange.model, resource.path, {"epoch": resource.epoch}, patch=True)
@@ -194,23 +175,25 @@ async def _read_list(request: web.Request, rid: str = "") -> dict[str, int | Non
     body = await read_json(request)
     if not isinstance(body, list) or len(body) > _MOST_LISTED:
         detail = f"the body needs to be an array of at most {_MOST_LISTED} objects"
-        raise BadRequest(request.path, error_detail=detail)
+        raise errors.BadRequest(request.path, error_detail=detail)
     listed = dict(_read_item(request, item, rid) for item in body)
     if len(listed) < len(body):
-        raise BadRequest(request.path, error_detail="the body lists something twice")
+        raise errors.BadRequest(request.path, error_detail="the body lists something twice")
     return listed
 
 
 def _read_item(request: web.Request, item: Any, rid: str) -> tuple[str, int | None]:
     if not isinstance(item, dict):
-        raise BadRequest(request.path, error_detail="the body needs to be an array of objects")
+        raise errors.BadRequest(
+            request.path, error_detail="the body needs to be an array of objects"
+        )
     id = item.get("id")
     if rid and item.get("version") is not None:
         check_identity(request.path, {"id": rid}, item)
         id = item["version"]
         id = str(id) if type(id) is int else id
     if not isinstance(id, str) or not is_valid_id(id):
-        raise InvalidAttribute(request.path, name="id", error_detail="it needs to be an id")
+        raise errors.InvalidAttribute(request.path, name="id", error_detail="it needs to be an id")
     epoch = item.get("epoch")
     if epoch is not None:
         check_epoch(request.path, epoch)
@@ -226,7 +209,7 @@ async def post_group(request: web.Request) -> web.Response:
     async with exchange.database.acquire() as connection:
         if await store.load(connection, [exchange.path]):
             raise AlreadyExists(exchange.path)
-    native = native_group(types, layout, exchange.path, body)
+    native = nativeforms.native_group(types, layout, exchange.path, body)
     interaction = exchange.interaction()
     interaction.put_group(exchange.model, exchange.xid, native, patch=False)
     outcome = await exchange.apply(interaction, is_one=False)
@@ -238,13 +221,16 @@ async def put_group(request: web.Request) -> web.Response:
     exchange = Exchange.of(request)
     body: Mapping[str, Any] = await read_object(request)
     check_identity(exchange.path, {"id": exchange.xid.gid}, body)
-    own = checked_group(exchange.types, exchange.path, body)
+    own = nativeforms.checked_group(exchange.types, exchange.path, body)
     async with exchange.database.acquire() as connection:
         before = (await store.load(connection, [exchange.path])).get(exchange.path)
     if before is None:
-        raise NotFound(exchange.path)
-    patch = group_patch(exchange.types, exchange.layout, own, before)
-    patch |= {"epoch": expected_epoch(request, body), **creation_of(exchange.path, body)}
+        raise errors.NotFound(exchange.path)
+    patch = nativeforms.group_patch(exchange.types, exchange.layout, own, before)
+    patch |= {
+        "epoch": expected_epoch(request, body),
+        **nativeforms.creation_of(exchange.path, body),
+    }
     interaction = exchange.interaction()
     interaction.put_group(exchange.model, exchange.xid, patch, patch=True)
     return await exchange.answer_written(await exchange.apply(interaction))
@@ -260,13 +246,13 @@ async def post_resource(request: web.Request) -> web.Response:
     async with group.database.acquire() as connection:
         found = await store.load(connection, [group.path, exchange.path])
     if group.path not in found:
-        raise NotFound(group.path)
+        raise errors.NotFound(group.path)
     if exchange.path in found:
         raise AlreadyExists(exchange.path)
-    native, document = native_version(types, layout, exchange.xid, content)
-    native |= creation_of(exchange.path, content.given)
+    native, document = nativeforms.native_version(types, layout, exchange.xid, content)
+    native |= nativeforms.creation_of(exchange.path, content.given)
     # A concurrent request may have added the resource since the check: then the write fails.
-    native["meta"] = {**new_meta(types), "epoch": UNUSED_EPOCH}
+    native["meta"] = {**nativeforms.new_meta(types), "epoch": nativeforms.UNUSED_EPOCH}
     interaction = group.interaction()
     interaction.put_resource(group.model, exchange.xid, native, patch=False, document=document)
     outcome = await group.apply(interaction, is_one=False)
@@ -280,23 +266,23 @@ async def post_version(request: web.Request) -> web.Response:
     content = await read_content(request, types)
     if "version" in content.headers.given:
         detail = "the server gives new versions their numbers"
-        raise HeaderError(request.path, name=f"{HEADER_PREFIX}version", error_detail=detail)
+        raise errors.HeaderError(request.path, name=f"{HEADER_PREFIX}version", error_detail=detail)
     async with exchange.database.acquire() as connection:
         loaded, latest = await load_version(connection, xid)
     given = (content.headers.given, content.body)
     check_identity(exchange.path, {"id": xid.rid}, *given)
     expected = expected_epoch(request, *given)
     if expected not in (None, latest.epoch):
-        raise MismatchedEpoch(latest.xid, bad_epoch=str(expected), epoch=str(latest.epoch))
-    native, document = native_version(types, layout, xid, content, latest)
-    native = inherited(types, latest) | native
+        raise errors.MismatchedEpoch(latest.xid, bad_epoch=str(expected), epoch=str(latest.epoch))
+    native, document = nativeforms.native_version(types, layout, xid, content, latest)
+    native = nativeforms.inherited(types, latest) | native
     vid = await _free_number(exchange, loaded)
     if vid:
         # Of concurrent requests with the same number, only the first may create the version.
-        native["epoch"] = UNUSED_EPOCH
+        native["epoch"] = nativeforms.UNUSED_EPOCH
     has_rule = "compatibility" in loaded.entities[exchange.path].attributes
     versions = (VersionUpsert(vid=vid, body=native, patch=False, document=document),)
-    meta = None if has_rule else new_meta(types) or None
+    meta = None if has_rule else nativeforms.new_meta(types) or None
     interaction = exchange.interaction()
     interaction.groups.append(GroupUpsert(xid=xid.group, body=None))
     interaction.resources.append(ResourceUpsert(xid=xid, patch=True, meta=meta, versions=versions))
@@ -316,12 +302,12 @@ async def put_version(request: web.Request) -> web.Response:
     check_identity(exchange.path, layout.version(version, types), *given)
     document = None
     if meta:
-        native = metadata_patch(types, layout, exchange.path, content.body, version)
+        native = nativeforms.metadata_patch(types, layout, exchange.path, content.body, version)
     else:
-        native, document = native_version(types, layout, exchange.xid, content, version)
-        native = cleared(types, version) | native
+        native, document = nativeforms.native_version(types, layout, exchange.xid, content, version)
+        native = nativeforms.cleared(types, version) | native
     native["epoch"] = expected_epoch(request, *given)
-    native |= creation_of(exchange.path, content.given)
+    native |= nativeforms.creation_of(exchange.path, content.given)
     interaction = exchange.interaction()
     resource, vid = exchange.xid.resource, version.path.vid
     interaction.put_version(exchange.model, resource, vid, native, patch=True, document=document)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from catalog.formats.confluent.avrotypes import (
+from catalog.formats.confluent.avroschema import (
     PRIMITIVES,
     AvroCollection,
     AvroEnum,
@@ -26,7 +26,8 @@ from catalog.formats.confluent.avrotypes import (
     AvroUnion,
     full_name,
 )
-from catalog.formats.confluent.jacksontext import excerpt, read
+from catalog.formats.confluent.jackson import excerpt, read
+from catalog.formats.confluent.questions import bounded
 from catalog.formats.documenttext import MalformedDocument
 
 _TYPE_RESERVED = frozenset(
@@ -54,8 +55,6 @@ class AvroParser:
         self._is_new = is_new
         self._types: dict[str, AvroNamed] = {}
         self._added: dict[str, AvroNamed] = {}
-        self._incomplete: set[AvroType] = set()
-        self._complete: set[AvroType] = set()
 
     def parse(self, text: str) -> AvroType:
         """Return the type that a text describes.
@@ -63,17 +62,20 @@ class AvroParser:
         Raises:
             MalformedDocument: it is no valid schema, or is nested too deep.
         """
-        try:
+        with bounded():
             root = self._type(read(text), "")
             self._types |= self._added
             self._added.clear()
+            seen: dict[AvroType, None] = {}
             for named in self._types.values():
-                self._resolve(named, set())
+                self._resolve(named, seen)
             if isinstance(root, AvroNamed):
                 root = self._types[root.name.full]
-            return self._resolve(root, set())
-        except RecursionError as error:
-            raise MalformedDocument("it is nested too deep") from error
+            root = self._resolve(root, seen)
+            for each in seen if self._is_new else ():
+                if isinstance(each, AvroRecord):
+                    _check_defaults(each)
+            return root
 
     def _type(self, node: Any, space: str) -> AvroType:
         match node:
@@ -135,7 +137,7 @@ class AvroParser:
         default = [node["default"]] if "default" in node else []
         if of.kind in ("float", "double"):
             default = [_java_double(each) if isinstance(each, str) else each for each in default]
-        described = AvroField(
+        return AvroField(
             name=name,
             type=of,
             doc=_text(node, "doc"),
@@ -144,8 +146,6 @@ class AvroParser:
             aliases=_aliases(node),
             properties=_properties(node, _FIELD_RESERVED),
         )
-        self._check_default(described)
-        return described
 
     def _define(self, named: _Named) -> _Named:
         full = named.name.full
@@ -160,75 +160,60 @@ class AvroParser:
             raise MalformedDocument(f"the type {full} is defined twice")
         return named
 
-    def _resolve(self, of: AvroType, visited: set[AvroType]) -> AvroType:
-        """Replace the uses of types that were defined later, and check what depends on these.
-
-        Java's library does so in visits, and begins another one at the use of a later type. The
-        order decides which defaults it can check.
-        """
+    def _resolve(self, of: AvroType, seen: dict[AvroType, None]) -> AvroType:
+        """Replace the uses of types that were defined later."""
         match of:
             case AvroForward():
                 if not (later := self._types.get(of.full)):
                     raise MalformedDocument(f"the type {of.full} is not defined")
-                return later if later in self._incomplete else self._resolve(later, set())
+                return self._resolve(later, seen)
             case AvroUnion():
-                of.branches = [self._resolve(branch, visited) for branch in of.branches]
+                of.branches = [self._resolve(branch, seen) for branch in of.branches]
                 _check_union(of)
             case AvroCollection():
-                of.element = self._resolve(of.element, visited)
+                of.element = self._resolve(of.element, seen)
                 _refuse_large_numbers(of.properties)
-            case AvroRecord() if of not in visited and of not in self._complete:
-                visited.add(of)
-                self._incomplete.add(of)
+            case AvroRecord() if of not in seen:
+                seen[of] = None
                 for each in of.fields:
-                    each.type = self._resolve(each.type, visited)
-                self._finish(of)
+                    each.type = self._resolve(each.type, seen)
+                _refuse_large_numbers(of.properties)
         return of
 
-    def _finish(self, of: AvroRecord) -> None:
-        if of in self._incomplete:
-            for each in of.fields:
-                self._check_default(each)
-            _refuse_large_numbers(of.properties)
-            self._incomplete.remove(of)
-            self._complete.add(of)
 
-    def _check_default(self, of: AvroField) -> None:
-        if self._is_new:
-            for default in of.default:
-                if not self._is_value(of.type, default):
-                    reason = (
-                        f"the default {excerpt(default)} of the field {of.name} has not its type"
-                    )
-                    raise MalformedDocument(reason)
+def _check_defaults(of: AvroRecord) -> None:
+    for each in of.fields:
+        for default in each.default:
+            if not _is_value(each.type, default, of):
+                reason = f"the default {excerpt(default)} of the field {each.name} has not its type"
+                raise MalformedDocument(reason)
 
-    def _is_value(self, of: AvroType, value: Any) -> bool:
-        match of:
-            case AvroUnion():
-                return any(self._is_value(branch, value) for branch in of.branches)
-            case AvroCollection(kind="array"):
-                return isinstance(value, list) and all(
-                    self._is_value(of.element, each) for each in value
-                )
-            case AvroCollection():
-                return isinstance(value, dict) and all(
-                    self._is_value(of.element, each) for each in value.values()
-                )
-            case AvroRecord():
-                return isinstance(value, dict) and self._is_record(of, value)
-            case AvroForward():
-                return isinstance(value, dict)
-            case _:
-                return _is_simple_value(of.kind, value)
 
-    def _is_record(self, of: AvroRecord, value: dict[str, Any]) -> bool:
-        if of in self._incomplete:
-            reason = f"a default of {of.name.full} within {of.name.full} itself cannot be checked"
-            raise MalformedDocument(reason)
-        return all(
-            self._is_value(each.type, value[each.name]) if each.name in value else each.default
-            for each in of.fields
-        )
+def _is_value(of: AvroType, value: Any, within: AvroRecord) -> bool:
+    """Whether a default of a field within a record is of a type."""
+    match of:
+        case AvroUnion():
+            return any(_is_value(branch, value, within) for branch in of.branches)
+        case AvroCollection(kind="array"):
+            return isinstance(value, list) and all(
+                _is_value(of.element, each, within) for each in value
+            )
+        case AvroCollection():
+            return isinstance(value, dict) and all(
+                _is_value(of.element, each, within) for each in value.values()
+            )
+        case AvroRecord():
+            if of is within:
+                reason = f"a default of {of.name.full} within {of.name.full} itself is not checked"
+                raise MalformedDocument(reason)
+            return isinstance(value, dict) and all(
+                _is_value(each.type, value[each.name], within)
+                if each.name in value
+                else each.default
+                for each in of.fields
+            )
+        case _:
+            return _is_simple_value(of.kind, value)
 
 
 def _enum(node: dict[str, Any], space: str) -> AvroEnum:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.formats.confluent.document import SchemaDocument
-from catalog.formats.confluent.jsondocument import printed, read
+from catalog.formats.confluent.jackson import printed, read_schema
 from catalog.formats.confluent.jsonschemadiff import differences
 from catalog.formats.confluent.jsonschemaloading import load
 from catalog.formats.confluent.jsonschemamodel import SchemaNode
-from catalog.formats.documenttext import MalformedDocument
-
-TOO_DEEP = "it is nested too deep"
+from catalog.formats.confluent.questions import SchemaDocument, bounded
 
 
 def canonical(
@@ -29,12 +26,10 @@ def canonical(
     Raises:
         MalformedDocument: the text is no valid schema, or a reference is missing.
     """
-    try:
-        schema = read(text)
+    with bounded():
+        schema = read_schema(text)
         _node(schema, references)
         return printed(schema, in_order=normalize)
-    except RecursionError as error:
-        raise MalformedDocument(TOO_DEEP) from error
 
 
 def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[str]:
@@ -45,13 +40,11 @@ def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[st
     Raises:
         MalformedDocument: a schema is not valid, or a reference of a schema is missing.
     """
-    try:
+    with bounded():
         update, original = (
-            _node(read(document.text), document.references) for document in (reader, writer)
+            _node(read_schema(document.text), document.references) for document in (reader, writer)
         )
-        return [difference.message("%s", "%s") for difference in differences(original, update)]
-    except RecursionError as error:
-        raise MalformedDocument(TOO_DEEP) from error
+        return [difference.message() for difference in differences(original, update)]
 
 
 def formatted(text: str, references: Mapping[str, str], format: str) -> str:
@@ -65,10 +58,10 @@ def field_names(text: str, references: Mapping[str, str]) -> list[str]:
     Raises:
         MalformedDocument: the text is no schema.
     """
-    schema = read(text)
+    schema = read_schema(text)
     properties = schema.get("properties") if isinstance(schema, dict) else None
     return list(properties) if isinstance(properties, dict) else []
 
 
 def _node(schema: Any, references: Mapping[str, str]) -> SchemaNode:
-    return load(schema, {name: read(text) for name, text in references.items()})
+    return load(schema, {name: read_schema(text) for name, text in references.items()})

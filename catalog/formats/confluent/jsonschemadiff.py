@@ -1,4 +1,4 @@
-"""Compares JSON schemas as Confluent does, whose types of differences and messages these are.
+"""Compares JSON schemas as Confluent does, and tells the differences in Confluent's words.
 
 Only differences that break compatibility are found. A property of an open content model counts
 as written, so that no property can be added to one.
@@ -6,13 +6,13 @@ as written, so that no property can be added to one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation, localcontext
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from catalog.formats.confluent.jsondocument import printed
-from catalog.formats.confluent.jsonschemamessages import Incompatibility
+from catalog.formats.confluent.jackson import printed
 from catalog.formats.confluent.jsonschemamodel import (
     ArrayNode,
     CombinedNode,
@@ -52,12 +52,71 @@ _LOWER = {
     "minContains": "MIN_CONTAINS",
 }
 
-# Two schemas by their identity, and whether the answer matters to a choice among alternatives.
+_ABSENT = "The keyword at path '{}' in the {} schema is not present in the {} schema"
+_MORE = "The value at path '{}' in the {} schema is more than its value in the {} schema"
+_LESS = "The value at path '{}' in the {} schema is less than its value in the {} schema"
+_VALUE = "The value at path '{}' is different between the {} and {} schema"
+_FEWER = (
+    "An array or combined type at path '{}' has fewer elements in the {} schema than the {} schema"
+)
+_LONGER = (
+    "An array or combined type at path '{}' has more elements in the {} schema than the {} schema"
+)
+_TYPE = "A type at path '{}' is different between the {} schema and the {} schema"
+_OPEN = (
+    "The {1} schema has an open content model and has a property or item at path '{0}' "
+    "which is missing in the {2} schema"
+)
+_UNOPEN = (
+    "The {1} schema has an unopen content model and has a required property at path '{0}' "
+    "which is missing in the {2} schema"
+)
+_CLOSED = (
+    "The {1} schema has a closed content model and is missing a property or item present "
+    "at path '{0}' in the {2} schema"
+)
+_UNCOVERED_REMOVAL = (
+    "A property or item is missing in the {1} schema but present at path '{0}' in the {2} schema "
+    "and is not covered by its partially open content model"
+)
+_UNCOVERED_ADDITION = (
+    "The {1} schema has a property or item at path '{0}' which is missing in the {2} schema "
+    "and is not covered by its partially open content model"
+)
+# The first pattern that finds the type of a difference gives the message.
+_MESSAGES = (
+    (r"^SCHEMA_ADDED$", ""),
+    (r"_TO_OPEN_CONTENT_MODEL$", _OPEN),
+    (r"_TO_UNOPEN_CONTENT_MODEL$", _UNOPEN),
+    (r"_FROM_CLOSED_CONTENT_MODEL$", _CLOSED),
+    (r"_REMOVED_NOT_COVERED_", _UNCOVERED_REMOVAL),
+    (r"_ADDED_NOT_COVERED_", _UNCOVERED_ADDITION),
+    (r"^(PATTERN|MULTIPLE_OF|DEPENDENCY_ARRAY)_CHANGED$", _VALUE),
+    (r"^TYPE_NARROWED$|_CHANGED$", _TYPE),
+    (r"_ADDED$|_REMOVED$", _ABSENT),
+    (r"_INCREASED$|_EXPANDED$", _MORE),
+    (r"_DECREASED$", _LESS),
+    (r"_NARROWED$", _FEWER),
+    (r"_EXTENDED$", _LONGER),
+)
+
+
+class Incompatibility(NamedTuple):
+    """A difference between schemas, with the place in the schema as a path."""
+
+    type: str
+    path: tuple[str, ...] = ()
+
+    def message(self) -> str:
+        """Return Confluent's message; `%s` are the places of the words for reader and writer."""
+        template = next(text for pattern, text in _MESSAGES if re.search(pattern, self.type))
+        description = template.format("#/" + "/".join(self.path), "%s", "%s")
+        return f'{{errorType:"{self.type}", description:"{description}"}}'
+
+
 Pair = tuple[int, int]
-Question = tuple[Pair, bool]
+"""Two schemas by their identity."""
 Limited = TypeVar("Limited", StringNode, NumberNode, ObjectNode, ArrayNode)
-
-
 Incompatibilities = list[Incompatibility]
 
 
@@ -69,57 +128,51 @@ def differences(original: SchemaNode, update: SchemaNode) -> Incompatibilities:
 class SchemaComparison:
     """The comparison of two schemas, which compares each pair of referred schemas once.
 
-    A pair that is met within itself counts as compatible. Where a choice among alternatives
-    relied on this and the pair turns out incompatible, the comparison runs once more without.
+    A pair that is met within itself counts as compatible. If the pair turns out incompatible, the
+    pairs that were found compatible meanwhile are compared again, since they may rely on the pair.
     """
 
     def __init__(self) -> None:
-        self._found: dict[Question, Incompatibilities] = {}
+        self._found: dict[Pair, Incompatibilities] = {}
         self._nodes: dict[Pair, tuple[SchemaNode, SchemaNode]] = {}
-        self._open: set[Pair] = set()
-        self._missing: list[Question] = []
-        self._assumed: set[Pair] = set()
-        self._refuted: set[Pair] = set()
-        self._is_choosing = False
+        # The pairs under way, each with the pairs that were settled before.
+        self._open: dict[Pair, set[Pair]] = {}
+        self._missing: list[Pair] = []
 
     def run(self, original: SchemaNode, update: SchemaNode) -> Incompatibilities:
-        """Compare the schemas."""
-        whole = self._question(_referred(original), _referred(update))
-        while True:
-            self._found.clear()
-            self._assumed.clear()
-            self._settle(whole)
-            wrong = {
-                pair
-                for pair in self._assumed - self._refuted
-                if any(self._found.get((pair, is_choosing)) for is_choosing in (True, False))
-            }
-            if not wrong:
-                return self._found[whole]
-            self._refuted |= wrong
+        """Compare the schemas without a call within a call for each reference.
 
-    def _settle(self, whole: Question) -> None:
-        """Answer a question and those that it raises, without a call within a call for each."""
+        References between the schemas of a large document make chains longer than the stack of the
+        interpreter. A pair that misses the answer for another pair is therefore compared again
+        after the other pair.
+        """
+        whole = self._pair(original, update)
         pending = [whole]
         while pending:
-            question = pending[-1]
-            if question in self._found:
+            pair = pending[-1]
+            if pair in self._found:
                 pending.pop()
                 continue
-            pair, self._is_choosing = question
-            self._open.add(pair)
+            self._open.setdefault(pair, {*self._found})
             self._missing = []
             found = self._compare_parts(*self._nodes[pair])
             if self._missing:
                 pending += self._missing
             else:
-                self._found[question] = found
-                self._open.discard(pair)
+                self._settle(pair, found)
+        return self._found[whole]
 
-    def _question(self, original: SchemaNode, update: SchemaNode) -> Question:
+    def _settle(self, pair: Pair, found: Incompatibilities) -> None:
+        before = self._open.pop(pair)
+        if found:
+            self._found = {p: of for p, of in self._found.items() if of or p in before}
+        self._found[pair] = found
+
+    def _pair(self, original: SchemaNode, update: SchemaNode) -> Pair:
+        original, update = _referred(original), _referred(update)
         pair = id(original), id(update)
         self._nodes[pair] = original, update
-        return pair, self._is_choosing
+        return pair
 
     def _compare(self, original: SchemaNode | None, update: SchemaNode | None) -> Incompatibilities:
         if update is None:
@@ -128,24 +181,18 @@ class SchemaComparison:
             return [Incompatibility("SCHEMA_ADDED")]
         if not isinstance(original, ReferenceNode) and not isinstance(update, ReferenceNode):
             return self._compare_parts(original, update)
-        question = self._question(_referred(original), _referred(update))
-        pair, _ = question
-        if question in self._found:
-            return self._found[question]
-        if pair not in self._open:
-            self._missing.append(question)
-        elif self._is_choosing:
-            self._assumed.add(pair)
-            return [Incompatibility("TYPE_CHANGED")] if pair in self._refuted else []
-        return []
+        pair = self._pair(original, update)
+        if pair not in self._found and pair not in self._open:
+            self._missing.append(pair)
+        return self._found.get(pair, [])
 
-    def _is_compatible(self, original: SchemaNode, update: SchemaNode) -> bool:
-        """Whether an alternative is compatible, whose differences are not reported."""
-        was_choosing, self._is_choosing = self._is_choosing, True
-        try:
-            return not self._compare(original, update)
-        finally:
-            self._is_choosing = was_choosing
+    def _covered(
+        self, original: SchemaNode, update: SchemaNode, change: str
+    ) -> Iterator[Incompatibility]:
+        found = self._compare(original, update)
+        yield from found
+        if found:
+            yield Incompatibility(f"{change}_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL")
 
     def _compare_parts(self, original: SchemaNode, update: SchemaNode) -> Incompatibilities:
         if self._has_compatible_alternative(original, update):
@@ -165,8 +212,8 @@ class SchemaComparison:
                 is_same = original.value == update.value
                 return [] if is_same else [Incompatibility("ENUM_ARRAY_CHANGED", ("const",))]
             case NotNode(), NotNode():
-                is_narrowed = self._is_compatible(update.negated, original.negated)
-                return [] if is_narrowed else [Incompatibility("NOT_TYPE_EXTENDED", ("not",))]
+                is_extended = self._compare(update.negated, original.negated)
+                return [Incompatibility("NOT_TYPE_EXTENDED", ("not",))] if is_extended else []
             case CombinedNode(), CombinedNode():
                 return self._combinations(original, update)
             case PlainNode(), PlainNode() if original.kind == update.kind:
@@ -183,10 +230,10 @@ class SchemaComparison:
                 return False
             case _, CombinedNode():
                 if len(update.parts) == 1 or update.criterion != "allOf":
-                    return any(self._is_compatible(original, part) for part in update.parts)
+                    return any(not self._compare(original, part) for part in update.parts)
             case CombinedNode(), _:
                 if len(original.parts) == 1 or original.criterion == "allOf":
-                    return any(self._is_compatible(part, update) for part in original.parts)
+                    return any(not self._compare(part, update) for part in original.parts)
         return False
 
     def _combinations(self, original: CombinedNode, update: CombinedNode) -> Incompatibilities:
@@ -199,7 +246,7 @@ class SchemaComparison:
         elif len(before) > len(after) and original.criterion != "allOf":
             found.append(Incompatibility("SUM_TYPE_NARROWED"))
         edges = [
-            [place for place, part in enumerate(after) if self._is_compatible(each, part)]
+            [place for place, part in enumerate(after) if not self._compare(each, part)]
             for each in before
         ]
         if _matched(edges) < min(len(before), len(after)):
@@ -233,12 +280,7 @@ class SchemaComparison:
         elif before is not None and not is_open_content(update):
             covering = covering_schema(update, name)
             if covering is not None:
-                found = self._compare(before, covering)
-                yield from found
-                if found:
-                    yield Incompatibility(
-                        "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
-                    )
+                yield from self._covered(before, covering, "PROPERTY_REMOVED")
             elif not is_false(before):
                 yield Incompatibility("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL")
 
@@ -254,10 +296,7 @@ class SchemaComparison:
             return
         covering = covering_schema(original, name)
         if covering is not None:
-            found = self._compare(covering, added)
-            yield from found
-            if found:
-                yield Incompatibility("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL")
+            yield from self._covered(covering, added, "PROPERTY_ADDED")
         if is_required and not added.has_default:
             yield Incompatibility("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL")
 
@@ -309,11 +348,9 @@ class SchemaComparison:
         yield from self._first_items(original, update)
         yield from _at(self._rest(original, update, "ADDITIONAL_ITEMS"), "additionalItems")
         yield from _at(self._unevaluated(original, update, "UNEVALUATED_ITEMS"), "unevaluatedItems")
-        limits = [*_limits(original, update)]
-        yield from (each for each in limits if not each.path[0].endswith("Contains"))
+        yield from _limits(original, update)
         if update.is_unique and not original.is_unique:
             yield Incompatibility("UNIQUE_ITEMS_ADDED", ("uniqueItems",))
-        yield from (each for each in limits if each.path[0].endswith("Contains"))
 
     def _first_items(self, original: ArrayNode, update: ArrayNode) -> Iterator[Incompatibility]:
         before, after = original.first, update.first
@@ -331,10 +368,7 @@ class SchemaComparison:
             return
         covering = rest_of(update)
         if covering is not None:
-            found = self._compare(removed, covering)
-            yield from found
-            if found:
-                yield Incompatibility("ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL")
+            yield from self._covered(removed, covering, "ITEM_REMOVED")
         elif not is_false(removed):
             yield Incompatibility("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL")
 
@@ -344,10 +378,7 @@ class SchemaComparison:
             if not is_empty(added):
                 yield Incompatibility("ITEM_ADDED_TO_OPEN_CONTENT_MODEL")
         elif covering is not None:
-            found = self._compare(covering, added)
-            yield from found
-            if found:
-                yield Incompatibility("ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL")
+            yield from self._covered(covering, added, "ITEM_ADDED")
 
 
 def _strings(original: StringNode, update: StringNode) -> Incompatibilities:
@@ -419,30 +450,18 @@ def _distinct(parts: list[SchemaNode]) -> list[SchemaNode]:
 def _matched(edges: list[list[int]]) -> int:
     """Return the most pairs of a left and a right place that the edges can join at once."""
     partner: dict[int, int] = {}
-    for start in range(len(edges)):
-        reached: dict[int, tuple[int, int]] = {start: (start, -1)}
-        pending = [start]
-        while pending:
-            left = pending.pop()
-            free = next((right for right in edges[left] if right not in partner), None)
-            if free is not None:
-                _rejoin(partner, reached, left, free)
-                break
-            for right in edges[left]:
-                if partner[right] not in reached:
-                    reached[partner[right]] = left, right
-                    pending.append(partner[right])
-    return len(partner)
 
+    def join(left: int, reached: set[int]) -> bool:
+        for right in edges[left]:
+            if right not in reached:
+                reached.add(right)
+                # The partner of the place takes another place if there is one.
+                if right not in partner or join(partner[right], reached):
+                    partner[right] = left
+                    return True
+        return False
 
-def _rejoin(
-    partner: dict[int, int], reached: dict[int, tuple[int, int]], left: int, free: int
-) -> None:
-    """Give the free place to the left one, whose own goes to whom it was reached from."""
-    right = free
-    while right >= 0:
-        partner[right] = left
-        left, right = reached[left]
+    return sum(join(left, set()) for left in range(len(edges)))
 
 
 def _at(found: Iterable[Incompatibility], *steps: str) -> Iterator[Incompatibility]:

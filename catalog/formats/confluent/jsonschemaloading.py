@@ -15,38 +15,9 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT4, DRAFT7
 
-from catalog.formats.confluent.jsondocument import printed
-from catalog.formats.confluent.jsonschemakeywords import (
-    CRITERIA,
-    DRAFT_7,
-    DRAFTS,
-    MODERN,
-    NUMBER_KEYWORDS,
-    OLDER,
-    SchemaDraft,
-    check_regex,
-    check_uri,
-    draft_of,
-    is_number,
-    members,
-    names_of,
-    number_of,
-    typed,
-    value_of,
-)
-from catalog.formats.confluent.jsonschemamodel import (
-    ArrayNode,
-    CombinedNode,
-    ConstNode,
-    EnumNode,
-    NotNode,
-    NumberNode,
-    ObjectNode,
-    PlainNode,
-    ReferenceNode,
-    SchemaNode,
-    StringNode,
-)
+from catalog.formats.confluent import jsonschemamodel as model
+from catalog.formats.confluent.jackson import printed
+from catalog.formats.confluent.jsonschemamodel import SchemaNode
 from catalog.formats.documenttext import MalformedDocument
 
 if TYPE_CHECKING:
@@ -67,11 +38,11 @@ def load(schema: Any, references: Mapping[str, Any]) -> SchemaNode:
         MalformedDocument: the schema is not valid, or refers to what is missing.
     """
     if isinstance(schema, bool):
-        return PlainNode(kind="true" if schema else "false")
+        return model.PlainNode(kind="true" if schema else "false")
     if not isinstance(schema, dict):
         raise MalformedDocument("a schema is an object, true or false")
     try:
-        return Loading(draft_of(schema, DRAFT_7), schema, references).load(schema)
+        return Loading(model.draft_of(schema, model.DRAFT_7), schema, references).load(schema)
     except MalformedDocument:
         raise
     except (AttributeError, TypeError, ValueError) as error:
@@ -83,18 +54,16 @@ class Loading:
     """The loading of a schema and of all that it refers to."""
 
     def __init__(
-        self, draft: SchemaDraft, root: dict[str, Any], references: Mapping[str, Any]
+        self, draft: model.SchemaDraft, root: dict[str, Any], references: Mapping[str, Any]
     ) -> None:
-        self._modern = draft.is_modern
-        self._draft4 = draft.specification is DRAFT4
-        self._keywords = MODERN if draft.is_modern else OLDER
-        self._specification = draft.specification
-        self._identifier = "id" if self._draft4 else "$id"
-        identifier = root.get(self._identifier)
+        self.draft = draft
+        self.is_draft_4 = draft.specification is DRAFT4
+        self.identifier = "id" if self.is_draft_4 else "$id"
+        identifier = root.get(self.identifier)
         base = identifier.rstrip("#") if isinstance(identifier, str) else ""
         registry: Registry[Any] = Registry()
         # A schema may refer to meta-schemas, which are not compared.
-        for known in DRAFTS:
+        for known in model.DRAFTS:
             anything = known.specification.create_resource({})
             registry = registry.with_resources(
                 [(f"{scheme}://{known.uri}", anything) for scheme in ("http", "https")]
@@ -102,7 +71,7 @@ class Loading:
         for name, document in references.items():
             if not isinstance(document, dict) and not draft.is_modern:
                 raise MalformedDocument(f"the schema that {name} refers to is no object")
-            other = draft_of(document, draft).specification.create_resource(document)
+            other = model.draft_of(document, draft).specification.create_resource(document)
             registry = registry.with_resources([(name, other), (urljoin(base, name), other)])
         resource = draft.specification.create_resource(root)
         self._outermost = registry.resolver()
@@ -119,324 +88,59 @@ class Loading:
                 self._schemas[id(schema)] = self._node(schema, resolver)
         return self._schemas[id(root)]
 
-    def _child(self, schema: Any, resolver: Resolving) -> SchemaNode:
+    def child(self, schema: Any, resolver: Resolving) -> SchemaNode:
+        """Build the model of a schema inside of another schema."""
         if isinstance(schema, dict):
-            resolver = resolver.in_subresource(self._specification.create_resource(schema))
+            resource = self.draft.specification.create_resource(schema)
+            resolver = resolver.in_subresource(resource)
         return self._node(schema, resolver)
 
     def _node(self, schema: Any, resolver: Resolving) -> SchemaNode:
         if isinstance(schema, bool):
-            return PlainNode(kind="true" if schema else "false", source=schema)
+            return model.PlainNode(kind="true" if schema else "false", source=schema)
         if not isinstance(schema, dict):
             raise MalformedDocument("a schema in it is neither an object nor true or false")
-        parts = (
-            self._modern_parts(schema, resolver) if self._modern else self._parts(schema, resolver)
-        )
+        is_modern = self.draft.is_modern
+        division = Division(self, schema, resolver)
+        parts = division.modern_parts() if is_modern else division.parts()
         self._check_annotations(schema)
         match parts:
             case []:
-                node: SchemaNode = PlainNode(kind="empty")
+                node: SchemaNode = model.PlainNode(kind="empty")
             case [part]:
                 node = part
             case _:
-                node = CombinedNode(criterion="allOf", parts=parts, is_implied=True)
+                node = model.CombinedNode(criterion="allOf", parts=parts, is_implied=True)
         node.source = schema
-        node.has_default = (
-            schema.get("default") is not None if self._modern else "default" in schema
-        )
+        node.has_default = schema.get("default") is not None if is_modern else "default" in schema
         node.connects_bytes = schema.get("connect.type") == "bytes"
         return node
 
     def _check_annotations(self, schema: dict[str, Any]) -> None:
         annotations: dict[str, type] = {"title": str, "description": str}
-        if self._modern:
+        if self.draft.is_modern:
             annotations |= {"deprecated": bool, "readOnly": bool, "writeOnly": bool, "format": str}
         else:
-            annotations[self._identifier] = str
-            if self._specification is DRAFT7:
+            annotations[self.identifier] = str
+            if self.draft.specification is DRAFT7:
                 annotations |= {"readOnly": bool, "writeOnly": bool}
         for keyword, kind in annotations.items():
             if keyword in schema:
-                value_of(schema, keyword, kind)
-        if isinstance(schema.get(self._identifier), str):
-            check_uri(schema[self._identifier])
+                model.typed(schema[keyword], keyword, kind)
+        if isinstance(schema.get(self.identifier), str):
+            model.check_uri(schema[self.identifier])
 
-    def _parts(self, schema: dict[str, Any], resolver: Resolving) -> list[SchemaNode]:
-        """Divide a schema of draft 4, 6 or 7."""
-        if "$ref" in schema:
-            return [self._reference(schema, "$ref", resolver)]
-        parts = [
-            self._keyword(schema, keyword, resolver)
-            for keyword in ("enum", *CRITERIA, "not", "const")
-            if keyword in schema and not (keyword == "const" and self._draft4)
-        ]
-        used: set[str] = set()
-        if "type" in schema:
-            parts.append(self._typed(schema, resolver, used))
-        parts += [
-            self._of_kind(kind, schema, resolver)
-            for kind, keywords in self._keywords.items()
-            if kind not in used and any(self._counts(keyword, schema) for keyword in keywords)
-        ]
-        branches = [schema[keyword] for keyword in ("if", "then", "else") if keyword in schema]
-        if self._specification is DRAFT7 and branches:
-            parts.append(self._conditional(branches, resolver))
-        return parts
-
-    def _modern_parts(self, schema: dict[str, Any], resolver: Resolving) -> list[SchemaNode]:
-        """Divide a schema of draft 2019-09 or 2020-12, whose references have neighbours."""
-        for definitions in ("$defs", "definitions"):
-            if definitions == "$defs" or isinstance(schema.get(definitions), dict):
-                for definition in members(schema, definitions).values():
-                    self._child(definition, resolver)
-        used: set[str] = set()
-        typed = [self._typed(schema, resolver, used)] if "type" in schema else []
-        parts: list[SchemaNode] = []
-        kinds = {word: kind for kind, words in self._keywords.items() for word in words}
-        for keyword in schema:
-            if keyword == "type":
-                parts += typed
-            elif keyword in ("$ref", "$dynamicRef"):
-                parts.append(self._reference(schema, keyword, resolver))
-            elif keyword in ("enum", *CRITERIA, "not", "const"):
-                parts.append(self._keyword(schema, keyword, resolver))
-            elif keyword == "if":
-                branches = [schema[word] for word in ("if", "then", "else") if word in schema]
-                parts.append(self._conditional(branches, resolver))
-            elif kinds.get(keyword, "any") not in (*used, "any") and self._counts(keyword, schema):
-                used.add(kinds[keyword])
-                parts.append(self._of_kind(kinds[keyword], schema, resolver))
-        return parts
-
-    def _counts(self, keyword: str, schema: dict[str, Any]) -> bool:
-        """Whether a keyword alone makes a part of a schema."""
-        if keyword not in schema or (self._draft4 and keyword in ("contains", "propertyNames")):
-            return False
-        maps = ("properties", "patternProperties")
-        return not (self._modern and keyword in maps and schema[keyword] == {})
-
-    def _keyword(self, schema: dict[str, Any], keyword: str, resolver: Resolving) -> SchemaNode:
-        value = schema[keyword]
-        source = {keyword: value}
-        match keyword:
-            case "enum":
-                values = value_of(schema, keyword, list)
-                texts = frozenset(printed(element, in_order=True) for element in values)
-                return EnumNode(values=texts, source=source)
-            case "const":
-                return ConstNode(value=printed(value, in_order=True), source=source)
-            case "not":
-                return NotNode(negated=self._child(value, resolver), source=source)
-            case "allOf" | "anyOf" | "oneOf":
-                parts = []
-                for element in value_of(schema, keyword, list):
-                    part = self._child(element, resolver)
-                    # Confluent's translation dissolves what is combined by neighbourhood alone.
-                    is_dissolved = (
-                        self._modern and isinstance(part, CombinedNode) and part.is_implied
-                    )
-                    parts += (
-                        part.parts if is_dissolved and isinstance(part, CombinedNode) else [part]
-                    )
-                return CombinedNode(criterion=keyword, parts=parts, source=source)
-            case _:
-                raise AssertionError(keyword)
-
-    def _typed(self, schema: dict[str, Any], resolver: Resolving, used: set[str]) -> SchemaNode:
-        """Build the part of `type`, and note of which kinds it uses the keywords."""
-        match schema["type"]:
-            case str() as name:
-                return self._of_type(name, schema, resolver, used)
-            case list() as names:
-                parts = [self._of_type(name, schema, resolver, used) for name in names]
-                return CombinedNode(criterion="anyOf", parts=parts, source={"type": names})
-            case _:
-                raise MalformedDocument("type is neither a string nor an array")
-
-    def _of_type(
-        self, name: Any, schema: dict[str, Any], resolver: Resolving, used: set[str]
-    ) -> SchemaNode:
-        match name:
-            case "boolean" | "null":
-                return PlainNode(kind=name, source={"type": name})
-            case "integer" | "number":
-                used.add("number")
-                node = self._number(schema)
-                node.is_integer = name == "integer"
-                node.source |= {"type": name}
-            case "string" | "array" | "object":
-                used.add(name)
-                return self._of_kind(name, schema, resolver)
-            case _:
-                raise MalformedDocument(f"{str(name)[:100]} is no type")
-        return node
-
-    def _of_kind(self, kind: str, schema: dict[str, Any], resolver: Resolving) -> SchemaNode:
-        match kind:
-            case "number":
-                return self._number(schema)
-            case "string":
-                return self._string(schema)
-            case "object":
-                return self._object(schema, resolver)
-            case _:
-                return self._array(schema, resolver)
-
-    def _source(self, kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-        keywords = self._keywords[kind]
-        return {keyword: schema[keyword] for keyword in keywords if keyword in schema} | {
-            "type": kind
-        }
-
-    def _limits(self, schema: dict[str, Any], *keywords: str) -> dict[str, Any]:
-        """Return limits of sizes, which libraries of older drafts read as Java's integers."""
-        limits = {word: number_of(schema, word) for word in keywords if word in schema}
-        for keyword, value in limits.items():
-            if not self._modern and (not isinstance(value, int) or abs(value) >= 2**31):
-                raise MalformedDocument(f"{keyword} is not an integer")
-        return limits
-
-    def _number(self, schema: dict[str, Any]) -> NumberNode:
-        keywords = NUMBER_KEYWORDS[:2]
-        limits = {word: number_of(schema, word) for word in keywords if word in schema}
-        for keyword in ("exclusiveMaximum", "exclusiveMinimum"):
-            if keyword not in schema:
-                continue
-            if self._draft4:
-                value_of(schema, keyword, bool)
-            else:
-                limits[keyword] = number_of(schema, keyword)
-        multiple = number_of(schema, "multipleOf") if "multipleOf" in schema else None
-        if not self._modern and multiple == 0:
-            raise MalformedDocument("multipleOf is 0")
-        return NumberNode(
-            limits=limits, multiple_of=multiple, source=self._source("number", schema)
-        )
-
-    def _string(self, schema: dict[str, Any]) -> StringNode:
-        if "format" in schema:
-            value_of(schema, "format", str)
-        pattern = value_of(schema, "pattern", str) if "pattern" in schema else None
-        if pattern is not None:
-            check_regex(pattern)
-        limits = self._limits(schema, "maxLength", "minLength")
-        return StringNode(limits=limits, pattern=pattern, source=self._source("string", schema))
-
-    def _object(self, schema: dict[str, Any], resolver: Resolving) -> ObjectNode:
-        node = ObjectNode(
-            limits=self._limits(schema, "maxProperties", "minProperties"),
-            source=self._source("object", schema),
-        )
-        for name, property in members(schema, "properties").items():
-            if self._modern or name != self._identifier or isinstance(property, dict):
-                node.properties[name] = self._child(property, resolver)
-        if "required" in schema:
-            node.required = names_of(value_of(schema, "required", list))
-        for pattern, property in members(schema, "patternProperties").items():
-            check_regex(pattern)
-            node.patterns[pattern] = self._child(property, resolver)
-        node.is_open, node.others = self._rest(schema, "additionalProperties", resolver)
-        if self._modern:
-            for name, names in members(schema, "dependentRequired").items():
-                node.dependent_names[name] = names_of(typed(names, "dependentRequired", list))
-            for name, dependent in members(schema, "dependentSchemas").items():
-                node.dependent_schemas[name] = self._child(dependent, resolver)
-            node.unevaluated = self._optional(schema, "unevaluatedProperties", resolver)
-        else:
-            self._add_dependencies(node, members(schema, "dependencies"), resolver)
-        if not self._draft4:
-            self._optional(schema, "propertyNames", resolver)
-        node.dependent_names = {name: of for name, of in node.dependent_names.items() if of}
-        return node
-
-    def _add_dependencies(
-        self, node: ObjectNode, dependencies: dict[str, Any], resolver: Resolving
-    ) -> None:
-        for name, dependent in dependencies.items():
-            if isinstance(dependent, list):
-                node.dependent_names[name] = names_of(dependent)
-            else:
-                self._check_draft_4(dependent)
-                node.dependent_schemas[name] = self._child(dependent, resolver)
-
-    def _check_draft_4(self, schema: Any) -> None:
-        """Refuse true and false where draft 4 has neither."""
-        if self._draft4 and isinstance(schema, bool):
-            raise MalformedDocument("a schema in it is not an object")
-
-    def _array(self, schema: dict[str, Any], resolver: Resolving) -> ArrayNode:
-        node = ArrayNode(
-            limits=self._limits(schema, "maxItems", "minItems"),
-            source=self._source("array", schema),
-        )
-        if "uniqueItems" in schema:
-            node.is_unique = value_of(schema, "uniqueItems", bool)
-        if self._modern:
-            self._add_modern_items(node, schema, resolver)
-        else:
-            self._add_items(node, schema, resolver)
-        if not self._draft4:
-            self._optional(schema, "contains", resolver)
-        return node
-
-    def _add_items(self, node: ArrayNode, schema: dict[str, Any], resolver: Resolving) -> None:
-        items = schema.get("items")
-        if isinstance(items, list):
-            node.first = [self._child(item, resolver) for item in items]
-        else:
-            self._check_draft_4(items)
-            node.every = self._optional(schema, "items", resolver)
-        node.is_open, node.others = self._rest(schema, "additionalItems", resolver)
-        node.is_open = node.is_open or node.every is not None
-
-    def _add_modern_items(
-        self, node: ArrayNode, schema: dict[str, Any], resolver: Resolving
-    ) -> None:
-        if "prefixItems" in schema:
-            first = value_of(schema, "prefixItems", list)
-            node.first = [self._child(item, resolver) for item in first]
-        node.is_open, rest = self._rest(schema, "items", resolver)
-        if node.first:
-            node.others = rest
-        else:
-            node.every = rest
-        node.unevaluated = self._optional(schema, "unevaluatedItems", resolver)
-        if "contains" in schema:
-            least, most = schema.get("minContains"), schema.get("maxContains")
-            node.limits["minContains"] = least if is_number(least) else 1
-            if is_number(most):
-                node.limits["maxContains"] = most
-
-    def _rest(
-        self, schema: dict[str, Any], keyword: str, resolver: Resolving
-    ) -> tuple[bool, SchemaNode | None]:
-        """Return whether there may be more than a schema names, and what more must be like."""
-        value = schema.get(keyword, True)
-        return (value, None) if isinstance(value, bool) else (True, self._child(value, resolver))
-
-    def _optional(
-        self, schema: dict[str, Any], keyword: str, resolver: Resolving
-    ) -> SchemaNode | None:
-        return self._child(schema[keyword], resolver) if keyword in schema else None
-
-    def _conditional(self, branches: list[Any], resolver: Resolving) -> PlainNode:
-        for branch in branches:
-            self._child(branch, resolver)
-        return PlainNode(kind="conditional", source=branches)
-
-    def _reference(
-        self, schema: dict[str, Any], keyword: str, resolver: Resolving
-    ) -> ReferenceNode:
-        reference = value_of(schema, keyword, str)
-        if not self._modern:
-            check_uri(reference)
+    def reference(self, keyword: str, reference: str, resolver: Resolving) -> model.ReferenceNode:
+        """Find what a schema refers to; the model of the other schema is built later."""
+        if not self.draft.is_modern:
+            model.check_uri(reference)
         for uri, resolver_of in self._readings(reference, resolver):
             try:
                 found = resolver_of.lookup(uri)
             except (Unresolvable, ValueError, TypeError, LookupError):
                 continue
             self._pending.append((found.contents, found.resolver))
-            return ReferenceNode(
+            return model.ReferenceNode(
                 schemas=self._schemas, target=id(found.contents), source={keyword: reference}
             )
         raise MalformedDocument(f"its reference {reference[:200]} leads nowhere")
@@ -448,6 +152,284 @@ class Loading:
         if fragment.startswith("/$defs/"):
             fragments.append(fragment.replace("/$defs/", "/definitions/", 1))
         for each in fragments:
-            if self._modern and document:
+            if self.draft.is_modern and document:
                 yield document.removeprefix("./") + hash + each, self._outermost
             yield document + hash + each, resolver
+
+
+class Division:
+    """The division of a schema into parts; `_used` are the kinds whose keywords have a part."""
+
+    def __init__(self, loading: Loading, schema: dict[str, Any], resolver: Resolving) -> None:
+        self._loading = loading
+        self._schema = schema
+        self._resolver = resolver
+        self._is_modern = loading.draft.is_modern
+        self._is_draft_4 = loading.is_draft_4
+        self._keywords = loading.draft.keywords
+        self._used: set[str] = set()
+
+    def parts(self) -> list[SchemaNode]:
+        """Divide a schema of draft 4, 6 or 7."""
+        schema = self._schema
+        if "$ref" in schema:
+            return [self._reference("$ref")]
+        parts = [
+            self._keyword(keyword)
+            for keyword in ("enum", *model.CRITERIA, "not", "const")
+            if keyword in schema and not (keyword == "const" and self._is_draft_4)
+        ]
+        if "type" in schema:
+            parts.append(self._typed())
+        parts += [
+            self._of_kind(kind)
+            for kind, keywords in self._keywords.items()
+            if kind not in self._used and any(map(self._counts, keywords))
+        ]
+        if self._loading.draft.specification is DRAFT7:
+            parts += self._conditional()
+        return parts
+
+    def modern_parts(self) -> list[SchemaNode]:
+        """Divide a schema of draft 2019-09 or 2020-12, whose references have neighbours."""
+        schema = self._schema
+        for definitions in ("$defs", "definitions"):
+            if definitions == "$defs" or isinstance(schema.get(definitions), dict):
+                for definition in self._members(definitions).values():
+                    self._child(definition)
+        typed_parts = [self._typed()] if "type" in schema else []
+        parts: list[SchemaNode] = []
+        kinds = {word: kind for kind, words in self._keywords.items() for word in words}
+        for keyword in schema:
+            if keyword == "type":
+                parts += typed_parts
+            elif keyword in ("$ref", "$dynamicRef"):
+                parts.append(self._reference(keyword))
+            elif keyword in ("enum", *model.CRITERIA, "not", "const"):
+                parts.append(self._keyword(keyword))
+            elif keyword == "if":
+                parts += self._conditional()
+            elif keyword in kinds and kinds[keyword] not in self._used and self._counts(keyword):
+                self._used.add(kinds[keyword])
+                parts.append(self._of_kind(kinds[keyword]))
+        return parts
+
+    def _child(self, schema: Any) -> SchemaNode:
+        return self._loading.child(schema, self._resolver)
+
+    def _value(self, keyword: str, kind: type) -> Any:
+        return model.typed(self._schema[keyword], keyword, kind)
+
+    def _members(self, keyword: str) -> dict[str, Any]:
+        members: dict[str, Any] = model.typed(self._schema.get(keyword, {}), keyword, dict)
+        return members
+
+    def _children(self, keyword: str) -> dict[str, SchemaNode]:
+        return {name: self._child(schema) for name, schema in self._members(keyword).items()}
+
+    def _counts(self, keyword: str) -> bool:
+        """Whether a keyword alone makes a part of a schema."""
+        if keyword not in self._schema:
+            return False
+        if self._is_draft_4 and keyword in ("contains", "propertyNames"):
+            return False
+        maps = ("properties", "patternProperties")
+        return not (self._is_modern and keyword in maps and self._schema[keyword] == {})
+
+    def _keyword(self, keyword: str) -> SchemaNode:
+        value = self._schema[keyword]
+        source = {keyword: value}
+        match keyword:
+            case "enum":
+                values = model.typed(value, keyword, list)
+                texts = frozenset(printed(element, in_order=True) for element in values)
+                return model.EnumNode(values=texts, source=source)
+            case "const":
+                return model.ConstNode(value=printed(value, in_order=True), source=source)
+            case "not":
+                return model.NotNode(negated=self._child(value), source=source)
+            case "allOf" | "anyOf" | "oneOf":
+                parts: list[SchemaNode] = []
+                for part in map(self._child, model.typed(value, keyword, list)):
+                    # Confluent's translation dissolves what is combined by neighbourhood alone.
+                    if self._is_modern and isinstance(part, model.CombinedNode) and part.is_implied:
+                        parts += part.parts
+                    else:
+                        parts.append(part)
+                return model.CombinedNode(criterion=keyword, parts=parts, source=source)
+            case _:
+                raise AssertionError(keyword)
+
+    def _typed(self) -> SchemaNode:
+        match self._schema["type"]:
+            case str() as name:
+                return self._of_type(name)
+            case list() as names:
+                parts = [self._of_type(name) for name in names]
+                return model.CombinedNode(criterion="anyOf", parts=parts, source={"type": names})
+            case _:
+                raise MalformedDocument("type is neither a string nor an array")
+
+    def _of_type(self, name: Any) -> SchemaNode:
+        match name:
+            case "boolean" | "null":
+                return model.PlainNode(kind=name, source={"type": name})
+            case "integer" | "number":
+                self._used.add("number")
+                node = self._number()
+                node.is_integer = name == "integer"
+                node.source |= {"type": name}
+                return node
+            case "string" | "array" | "object":
+                self._used.add(name)
+                return self._of_kind(name)
+            case _:
+                raise MalformedDocument(f"{str(name)[:100]} is no type")
+
+    def _of_kind(self, kind: str) -> SchemaNode:
+        match kind:
+            case "number":
+                return self._number()
+            case "string":
+                return self._string()
+            case "object":
+                return self._object()
+            case _:
+                return self._array()
+
+    def _source(self, kind: str) -> dict[str, Any]:
+        held = {word: self._schema[word] for word in self._keywords[kind] if word in self._schema}
+        return held | {"type": kind}
+
+    def _numbers(self, *keywords: str) -> dict[str, Any]:
+        numbers = {word: self._schema[word] for word in keywords if word in self._schema}
+        for keyword, value in numbers.items():
+            if not model.is_number(value):
+                raise MalformedDocument(f"{keyword} is not a number")
+        return numbers
+
+    def _limits(self, *keywords: str) -> dict[str, Any]:
+        """Return limits of sizes, which libraries of older drafts read as Java's integers."""
+        limits = self._numbers(*keywords)
+        for keyword, value in limits.items():
+            if not self._is_modern and (not isinstance(value, int) or abs(value) >= 2**31):
+                raise MalformedDocument(f"{keyword} is not an integer")
+        return limits
+
+    def _number(self) -> model.NumberNode:
+        limits = self._numbers("maximum", "minimum")
+        exclusive = ("exclusiveMaximum", "exclusiveMinimum")
+        if self._is_draft_4:
+            for keyword in exclusive:
+                model.typed(self._schema.get(keyword, False), keyword, bool)
+        else:
+            limits |= self._numbers(*exclusive)
+        multiple = self._numbers("multipleOf").get("multipleOf")
+        if not self._is_modern and multiple == 0:
+            raise MalformedDocument("multipleOf is 0")
+        return model.NumberNode(limits=limits, multiple_of=multiple, source=self._source("number"))
+
+    def _string(self) -> model.StringNode:
+        model.typed(self._schema.get("format", ""), "format", str)
+        pattern = self._value("pattern", str) if "pattern" in self._schema else None
+        if pattern is not None:
+            model.check_regex(pattern)
+        limits = self._limits("maxLength", "minLength")
+        return model.StringNode(limits=limits, pattern=pattern, source=self._source("string"))
+
+    def _object(self) -> model.ObjectNode:
+        limits = self._limits("maxProperties", "minProperties")
+        node = model.ObjectNode(limits=limits, source=self._source("object"))
+        for name, property in self._members("properties").items():
+            if self._is_modern or name != self._loading.identifier or isinstance(property, dict):
+                node.properties[name] = self._child(property)
+        if "required" in self._schema:
+            node.required = _names(self._value("required", list))
+        for pattern in self._members("patternProperties"):
+            model.check_regex(pattern)
+        node.patterns = self._children("patternProperties")
+        node.is_open, node.others = self._rest("additionalProperties")
+        if self._is_modern:
+            for name, names in self._members("dependentRequired").items():
+                node.dependent_names[name] = _names(model.typed(names, "dependentRequired", list))
+            node.dependent_schemas = self._children("dependentSchemas")
+            node.unevaluated = self._optional("unevaluatedProperties")
+        else:
+            self._add_dependencies(node)
+        if not self._is_draft_4:
+            self._optional("propertyNames")
+        node.dependent_names = {name: of for name, of in node.dependent_names.items() if of}
+        return node
+
+    def _add_dependencies(self, node: model.ObjectNode) -> None:
+        for name, dependent in self._members("dependencies").items():
+            if isinstance(dependent, list):
+                node.dependent_names[name] = _names(dependent)
+            else:
+                self._check_draft_4(dependent)
+                node.dependent_schemas[name] = self._child(dependent)
+
+    def _check_draft_4(self, schema: Any) -> None:
+        """Refuse true and false where draft 4 has neither."""
+        if self._is_draft_4 and isinstance(schema, bool):
+            raise MalformedDocument("a schema in it is not an object")
+
+    def _array(self) -> model.ArrayNode:
+        limits = self._limits("maxItems", "minItems")
+        node = model.ArrayNode(limits=limits, source=self._source("array"))
+        if "uniqueItems" in self._schema:
+            node.is_unique = self._value("uniqueItems", bool)
+        if self._is_modern:
+            self._add_modern_items(node)
+        else:
+            self._add_items(node)
+        if not self._is_draft_4:
+            self._optional("contains")
+        return node
+
+    def _add_items(self, node: model.ArrayNode) -> None:
+        items = self._schema.get("items")
+        if isinstance(items, list):
+            node.first = [self._child(item) for item in items]
+        else:
+            self._check_draft_4(items)
+            node.every = self._optional("items")
+        node.is_open, node.others = self._rest("additionalItems")
+        node.is_open = node.is_open or node.every is not None
+
+    def _add_modern_items(self, node: model.ArrayNode) -> None:
+        if "prefixItems" in self._schema:
+            node.first = [self._child(item) for item in self._value("prefixItems", list)]
+        node.is_open, rest = self._rest("items")
+        if node.first:
+            node.others = rest
+        else:
+            node.every = rest
+        node.unevaluated = self._optional("unevaluatedItems")
+        if "contains" in self._schema:
+            least, most = self._schema.get("minContains"), self._schema.get("maxContains")
+            node.limits["minContains"] = least if model.is_number(least) else 1
+            if model.is_number(most):
+                node.limits["maxContains"] = most
+
+    def _rest(self, keyword: str) -> tuple[bool, SchemaNode | None]:
+        """Return whether there may be more than a schema names, and what more must be like."""
+        value = self._schema.get(keyword, True)
+        return (value, None) if isinstance(value, bool) else (True, self._child(value))
+
+    def _optional(self, keyword: str) -> SchemaNode | None:
+        return self._child(self._schema[keyword]) if keyword in self._schema else None
+
+    def _conditional(self) -> list[SchemaNode]:
+        words = ("if", "then", "else")
+        branches = [self._schema[word] for word in words if word in self._schema]
+        for branch in branches:
+            self._child(branch)
+        return [model.PlainNode(kind="conditional", source=branches)] if branches else []
+
+    def _reference(self, keyword: str) -> model.ReferenceNode:
+        return self._loading.reference(keyword, self._value(keyword, str), self._resolver)
+
+
+def _names(names: list[Any]) -> frozenset[str]:
+    return frozenset(model.typed(name, "a name", str) for name in names)

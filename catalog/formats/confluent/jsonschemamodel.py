@@ -1,4 +1,4 @@
-"""The parts of a JSON schema as the library everit-json-schema divides it.
+"""The drafts and keywords of JSON Schema, and the parts into which everit-json-schema divides it.
 
 Confluent compares the schemas of every draft in this model: a part constrains values of one
 kind, and a schema that constrains several kinds combines several parts. Annotations, formats,
@@ -8,11 +8,15 @@ kind, and a schema that constrains several kinds combines several parts. Annotat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jsonschema_rs
+from referencing import Specification
+from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT202012
+
+from catalog.formats.documenttext import MalformedDocument
 
 Criterion = Literal["allOf", "anyOf", "oneOf"]
 
@@ -188,3 +192,100 @@ def _finds(pattern: str, name: str) -> bool:
         except (re.error, OverflowError, ValueError):
             continue
     return False
+
+
+CRITERIA: tuple[Criterion, ...] = ("allOf", "anyOf", "oneOf")
+NUMBER_KEYWORDS = ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf")
+STRING_KEYWORDS = ("maxLength", "minLength", "pattern")
+OBJECT_KEYWORDS = (
+    *("maxProperties", "minProperties", "properties", "patternProperties"),
+    *("additionalProperties", "required", "propertyNames"),
+)
+ARRAY_KEYWORDS = ("maxItems", "minItems", "uniqueItems", "items", "contains")
+OLDER: Mapping[str, tuple[str, ...]] = {
+    "array": (*ARRAY_KEYWORDS, "additionalItems"),
+    "object": (*OBJECT_KEYWORDS, "dependencies"),
+    "number": NUMBER_KEYWORDS,
+    "string": (*STRING_KEYWORDS, "format"),
+}
+MODERN: Mapping[str, tuple[str, ...]] = {
+    "array": (*ARRAY_KEYWORDS, "prefixItems", "unevaluatedItems"),
+    "object": (*OBJECT_KEYWORDS, "dependentRequired", "dependentSchemas", "unevaluatedProperties"),
+    "number": NUMBER_KEYWORDS,
+    "string": STRING_KEYWORDS,
+}
+
+
+class SchemaDraft(NamedTuple):
+    """A version of JSON Schema, with the beginning of its URI after the scheme.
+
+    Confluent reads draft 2019-09 as if it were 2020-12.
+    """
+
+    uri: str
+    specification: Specification[Any]
+    is_modern: bool = False
+
+    @property
+    def keywords(self) -> Mapping[str, tuple[str, ...]]:
+        """The keywords that constrain values of each kind."""
+        return MODERN if self.is_modern else OLDER
+
+
+DRAFT_7 = SchemaDraft("json-schema.org/draft-07/schema", DRAFT7)
+DRAFTS = (
+    SchemaDraft("json-schema.org/draft-04/schema", DRAFT4),
+    SchemaDraft("json-schema.org/schema", DRAFT4),
+    SchemaDraft("json-schema.org/draft-06/schema", DRAFT6),
+    DRAFT_7,
+    SchemaDraft("json-schema.org/draft/2019-09/schema", DRAFT202012, is_modern=True),
+    SchemaDraft("json-schema.org/draft/2020-12/schema", DRAFT202012, is_modern=True),
+)
+# What java.net.URI refuses.
+NO_URI = re.compile(r'[\x00-\x20\x7f"<>\\^`{|}]|%(?![0-9a-fA-F]{2})|#.*#|^[^?#]*(?<!//)\[')
+
+
+def draft_of(schema: Any, default: SchemaDraft) -> SchemaDraft:
+    """Return the draft that a document names, or the default."""
+    declared = schema.get("$schema", "") if isinstance(schema, dict) else ""
+    if not isinstance(declared, str):
+        raise MalformedDocument("$schema is not a string")
+    uri = declared.partition("://")[2]
+    return next((draft for draft in DRAFTS if uri.startswith(draft.uri)), default)
+
+
+def typed(value: Any, keyword: str, kind: type) -> Any:
+    """Return a value that must be of a kind."""
+    if not isinstance(value, kind):
+        names = {list: "an array", dict: "an object", bool: "true or false", str: "a string"}
+        raise MalformedDocument(f"{keyword} is not {names[kind]}")
+    return value
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number."""
+    return value is not None and not isinstance(value, bool | str | list | dict)
+
+
+def check_uri(uri: str) -> None:
+    """Refuse what Java does not accept as a URI."""
+    if NO_URI.search(uri):
+        raise MalformedDocument(f"{uri[:200]} is no URI")
+
+
+def check_regex(pattern: str) -> None:
+    """Refuse a regular expression that neither Python nor ECMAScript has.
+
+    Java's regular expressions are the rule, and no library reads these.
+    """
+    checks: list[Callable[[], object]] = [
+        lambda: re.compile(pattern),
+        lambda: jsonschema_rs.validator_for({"pattern": pattern}),
+    ]
+    for check in checks:
+        try:
+            check()
+        except (re.error, OverflowError, ValueError):
+            continue
+        return
+    raise MalformedDocument(f"{pattern[:200]} is no regular expression")

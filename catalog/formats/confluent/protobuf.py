@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError
 
-from catalog.formats.confluent.document import SchemaDocument
-from catalog.formats.confluent.protobufdescriptor import built_in_files, described
 from catalog.formats.confluent.protobufdiff import ProtoComparison
-from catalog.formats.confluent.protobufelements import (
-    ProtoEnum,
-    ProtoField,
+from catalog.formats.confluent.protobuffile import (
+    ProtoElement,
     ProtoFile,
-    ProtoMessage,
-    ProtoOption,
+    changed,
+    written,
 )
 from catalog.formats.confluent.protobufnormal import Normalizer
 from catalog.formats.confluent.protobufparser import parsed
-from catalog.formats.confluent.protobuftext import ProtoPrinter, is_any
-from catalog.formats.confluent.protobuftypes import KnownTypes
+from catalog.formats.confluent.protobuftypes import KnownTypes, built_in_files, described
+from catalog.formats.confluent.questions import SchemaDocument, bounded
 from catalog.formats.documenttext import MalformedDocument
 from catalog.formats.protobuf_schema import FILE, compiled
 
 OF_PROTOC = "google/protobuf/"
-Declared = TypeVar("Declared", ProtoFile, ProtoMessage)
+Declared = TypeVar("Declared", bound=ProtoElement)
 
 
 def canonical(
@@ -45,10 +41,10 @@ def canonical(
     Raises:
         MalformedDocument: the text is no schema, or a type is declared nowhere.
     """
-    with _bounded():
+    with bounded():
         file, types = _read(SchemaDocument(text, references))
         normal = Normalizer(types).file(file)
-        return ProtoPrinter().file(normal if normalize else file)
+        return written(normal if normalize else file)
 
 
 def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[str]:
@@ -57,10 +53,10 @@ def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[st
     The first `%s` in each sentence stands for the word for the reader, the second `%s` for the
     word for the writer: "new" and "old", or "old" and "new".
     """
-    with _bounded():
-        read, reader_types = _read(reader)
-        written, writer_types = _read(writer)
-        return [*ProtoComparison(writer_types, reader_types).files(written, read)]
+    with bounded():
+        reading, reader_types = _read(reader)
+        wrote, writer_types = _read(writer)
+        return [*ProtoComparison(writer_types, reader_types).files(wrote, reading)]
 
 
 def formatted(text: str, references: Mapping[str, str], format: str) -> str:
@@ -70,13 +66,13 @@ def formatted(text: str, references: Mapping[str, str], format: str) -> str:
         MalformedDocument: the text is no schema, or protoc, whose rules are stricter than those of
             Confluent, cannot compile it for the format "serialized".
     """
-    with _bounded():
+    with bounded():
         file = _parsed(text)
         if format == "serialized":
             return b64encode(_compiled(file, references)).decode()
         if format == "ignore_extensions":
-            return ProtoPrinter(is_extended=False, accepts=_is_own).file(file)
-        return ProtoPrinter().file(file)
+            file = changed(file, _without_extensions)
+        return written(file)
 
 
 def field_names(text: str, references: Mapping[str, str]) -> list[str]:
@@ -85,21 +81,12 @@ def field_names(text: str, references: Mapping[str, str]) -> list[str]:
     Raises:
         MalformedDocument: the text is no schema.
     """
-    with _bounded():
-        first = _parsed(text).messages[:1]
-    found: list[str] = []
-    for one in first:
-        found += [field.name for field in one.fields]
-        found += [field.name for oneof in one.oneofs for field in oneof.fields]
-    return found
-
-
-@contextmanager
-def _bounded() -> Iterator[None]:
-    try:
-        yield
-    except RecursionError as error:
-        raise MalformedDocument("its declarations are nested too deeply") from error
+    with bounded():
+        first = _parsed(text).of("message")[:1]
+    members = [member for one in first for member in one.of("field", "oneof")]
+    fields = [member for member in members if member.kind == "field"]
+    fields += [field for member in members for field in member.of("field")]
+    return [field.name for field in fields]
 
 
 def _read(document: SchemaDocument) -> tuple[ProtoFile, KnownTypes]:
@@ -123,8 +110,10 @@ def _parsed(text: str) -> ProtoFile:
         raise
 
 
-def _is_own(option: ProtoOption) -> bool:
-    return not option.is_custom or option.name.startswith("confluent.")
+def _without_extensions(one: ProtoElement) -> dict[str, Any]:
+    own = [each for each in one.options if not each.is_custom or each.name.startswith("confluent.")]
+    members = [each for each in one.members if each.kind != "extend"]
+    return {"options": own, "members": members, "extensions": []}
 
 
 def _compiled(file: ProtoFile, references: Mapping[str, str]) -> bytes:
@@ -143,7 +132,10 @@ def _compiled(file: ProtoFile, references: Mapping[str, str]) -> bytes:
         missing = known.difference(importing.imports, importing.public_imports)
         complete = replace(importing, imports=[*importing.imports, *sorted(missing)])
         types = KnownTypes(file, imported.values())
-        descriptor = compiled({**texts, FILE: _encoded(complete, types.has_option)})[-1]
+        complete = changed(
+            complete, lambda one: {"options": [*filter(types.has_option, one.options)]}
+        )
+        descriptor = compiled({**texts, FILE: _encoded(complete)})[-1]
         used = [path for path in descriptor.dependency if path not in missing]
         descriptor.dependency[:] = used
     descriptor.name = "default"
@@ -158,29 +150,26 @@ def _with_maps(of: Declared) -> Declared:
 
     A text made from a descriptor has messages for the entries of maps, which protoc refuses.
     """
-    if isinstance(of, ProtoMessage):
-        entries = {one.name: one.map_type for one in of.messages if one.map_type is not None}
-        of = replace(of, fields=[_with_map(one, entries) for one in of.fields])
-    messages = [_with_maps(one) for one in of.messages if one.map_type is None]
-    return replace(of, messages=messages)
+    entries = {one.name: one.map_type for one in of.of("message") if one.map_type is not None}
+    members = []
+    for one in of.members:
+        map_type = entries.get(one.type.rpartition(".")[2]) if one.kind == "field" else None
+        if map_type is not None:
+            one = replace(one, label=None, type=map_type)
+        if one.map_type is None:
+            members.append(_with_maps(one))
+    return replace(of, members=members)
 
 
-def _with_map(field: ProtoField, entries: Mapping[str, str]) -> ProtoField:
-    map_type = entries.get(field.type.rpartition(".")[2])
-    return field if map_type is None else replace(field, label=None, type=map_type)
+def _encoded(file: ProtoFile) -> bytes:
+    return written(changed(file, _with_zero_first) if file.syntax == "proto3" else file).encode()
 
 
-class OpenEnumPrinter(ProtoPrinter):
-    """Puts the constants 0 first: protoc requires it, and normal forms sort negative ones first."""
-
-    def enum(self, enum: ProtoEnum) -> str:
-        constants = sorted(enum.constants, key=lambda one: one.number != 0)
-        return super().enum(replace(enum, constants=constants))
-
-
-def _encoded(file: ProtoFile, accepts: Callable[[ProtoOption], bool] = is_any) -> bytes:
-    printer = OpenEnumPrinter if file.syntax == "proto3" else ProtoPrinter
-    return printer(accepts=accepts).file(file).encode()
+def _with_zero_first(one: ProtoElement) -> dict[str, Any]:
+    """Put the constants 0 first: protoc requires it, and normal forms sort negative ones first."""
+    is_enum = one.kind == "enum"
+    members = sorted(one.members, key=lambda each: each.number != 0) if is_enum else one.members
+    return {"members": members}
 
 
 def _fields(file: FileDescriptorProto) -> Iterator[FieldDescriptorProto]:

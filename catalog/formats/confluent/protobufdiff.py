@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
-from catalog.formats.confluent.protobufelements import (
-    ProtoEnum,
-    ProtoField,
-    ProtoFile,
-    ProtoMessage,
-    map_types,
-)
+from catalog.formats.confluent.protobuffile import ProtoElement, ProtoFile, map_types
 from catalog.formats.confluent.protobuftypes import DeclaredType, KnownTypes, joined
 
 # "%s" is the place of the reader and of the writer, as "new" and "old" or the other way round.
@@ -98,25 +93,23 @@ class ProtoComparison:
         place = Place((), self._writer.package, self._reader.package)
         if writer.package != reader.package:
             yield place.difference("PACKAGE_CHANGED")
-        yield from self._messages(writer.messages, reader.messages, place)
+        yield from self._messages(writer, reader, place)
 
-    def _messages(
-        self, writer: Sequence[ProtoMessage], reader: Sequence[ProtoMessage], place: Place
-    ) -> Iterator[str]:
-        read = {one.name: one for one in reader}
-        for one in writer:
+    def _messages(self, writer: ProtoElement, reader: ProtoElement, place: Place) -> Iterator[str]:
+        read = {one.name: one for one in reader.of("message")}
+        for one in writer.of("message"):
             inner = place.inside(one.name)
             if one.name in read:
                 yield from self._message(one, read[one.name], inner)
             elif one.map_type is None:
                 yield inner.difference("MESSAGE_REMOVED")
 
-    def _message(self, writer: ProtoMessage, reader: ProtoMessage, place: Place) -> Iterator[str]:
+    def _message(self, writer: ProtoElement, reader: ProtoElement, place: Place) -> Iterator[str]:
         is_open = id(writer) in self._open
         if not is_open:
             self._open.add(id(writer))
             yield from self._members(Members(writer), Members(reader), place)
-        yield from self._messages(writer.messages, reader.messages, place)
+        yield from self._messages(writer, reader, place)
         if not is_open:
             self._open.discard(id(writer))
 
@@ -158,7 +151,7 @@ class ProtoComparison:
         if written and (oneof is None or oneof != reader.oneof_of.get(number)):
             yield from self._field(written, read, place)
 
-    def _field(self, writer: ProtoField, reader: ProtoField, place: Place) -> Iterator[str]:
+    def _field(self, writer: ProtoElement, reader: ProtoElement, place: Place) -> Iterator[str]:
         labels = {one.label for one in (writer, reader)} - {None}
         yield from self._types(writer.type, reader.type, place, is_relabelled=len(labels) > 1)
 
@@ -205,9 +198,12 @@ class ProtoComparison:
         if pair in self._compared:
             return
         self._compared[pair] = False
-        messages = self._writer.types[pair[0]].declaration, self._reader.types[pair[1]].declaration
-        if isinstance(messages[0], ProtoMessage) and isinstance(messages[1], ProtoMessage):
-            for difference in self._message(messages[0], messages[1], place):
+        written, read = (
+            self._writer.types[pair[0]].declaration,
+            self._reader.types[pair[1]].declaration,
+        )
+        if written.kind == read.kind == "message":
+            for difference in self._message(written, read, place):
                 self._compared[pair] = True
                 yield difference
 
@@ -215,11 +211,12 @@ class ProtoComparison:
 class Members:
     """The fields of a message by their numbers; `oneofs` has the numbers in each oneof."""
 
-    def __init__(self, message: ProtoMessage) -> None:
-        self.fields = {one.number: one for one in message.fields}
-        self.oneofs = {one.name: [field.number for field in one.fields] for one in message.oneofs}
+    def __init__(self, message: ProtoElement) -> None:
+        oneofs = {one.name: one.of("field") for one in message.of("oneof")}
+        self.oneofs = {name: [one.number for one in fields] for name, fields in oneofs.items()}
         self.oneof_of = {number: name for name, many in self.oneofs.items() for number in many}
-        self.fields |= {field.number: field for one in message.oneofs for field in one.fields}
+        fields = [*message.of("field"), *chain.from_iterable(oneofs.values())]
+        self.fields = {one.number: one for one in fields}
 
 
 def _moves(writer: Members, numbers: Iterable[int], place: Place) -> Iterator[str]:
@@ -243,5 +240,5 @@ def _map_types(type: str, declared: DeclaredType | None) -> tuple[str, str] | No
 
 def _scalar_kind(type: str, declared: DeclaredType | None) -> str | None:
     """The group of types that can be exchanged; None for messages."""
-    is_enum = declared and isinstance(declared.declaration, ProtoEnum)
+    is_enum = declared and declared.declaration.kind == "enum"
     return NUMBER if is_enum else SCALAR_KINDS.get(type)

@@ -8,25 +8,18 @@ Confluent, and the digests of the texts have to be equal.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import reduce
 from itertools import chain, groupby
 from typing import Any, TypeVar
 
-from catalog.formats.confluent.protobufelements import (
+from catalog.formats.confluent.protobuffile import (
     SCALARS,
-    ProtoEnum,
-    ProtoExtend,
-    ProtoField,
+    ProtoElement,
     ProtoFile,
-    ProtoGroup,
-    ProtoMessage,
-    ProtoMethod,
-    ProtoOneof,
     ProtoOption,
-    ProtoService,
     ProtoWord,
     Range,
     map_types,
@@ -34,7 +27,7 @@ from catalog.formats.confluent.protobufelements import (
 from catalog.formats.confluent.protobuftypes import KnownTypes, joined
 from catalog.formats.documenttext import MalformedDocument
 
-Numbered = TypeVar("Numbered", ProtoField, ProtoGroup)
+Declared = TypeVar("Declared", bound=ProtoElement)
 MAX_EXPONENT = 400
 EXACT_DIGITS = 20
 
@@ -50,102 +43,49 @@ class Normalizer:
         self._types = types
 
     def file(self, file: ProtoFile) -> ProtoFile:
-        scope = self._types.package
-        return ProtoFile(
+        normal = self._element(file, self._types.package)
+        return replace(
+            normal,
             syntax=file.syntax if file.syntax == "proto3" else None,
-            package=file.package,
             imports=sorted(set(file.imports)),
             public_imports=sorted(set(file.public_imports)),
-            options=self._options(file.options, scope),
-            messages=self._messages(file.messages, scope),
-            enums=self._enums(file.enums, scope),
-            extends=self._extends(file.extends, scope),
-            services=[self._service(one, scope) for one in file.services],
         )
 
-    def _messages(self, messages: Iterable[ProtoMessage], scope: str) -> list[ProtoMessage]:
-        """The messages but those that stand for the entries of maps."""
-        return [self._message(one, scope) for one in messages if one.map_type is None]
-
-    def _message(self, message: ProtoMessage, scope: str) -> ProtoMessage:
-        inner = joined(scope, message.name)
-        oneofs = [self._oneof(one, inner) for one in message.oneofs if one.fields]
-        return ProtoMessage(
-            name=message.name,
-            fields=self._fields(message.fields, inner),
-            oneofs=sorted(oneofs, key=lambda one: one.fields[0].number),
-            groups=self._groups(message.groups, inner),
-            messages=self._messages(message.messages, inner),
-            enums=self._enums(message.enums, inner),
-            extends=self._extends(message.extends, inner),
-            extensions=_sorted_ranges(message.extensions),
-            reserved=_sorted_ranges(message.reserved),
-            options=self._options(message.options, inner),
-        )
-
-    def _enums(self, enums: Iterable[ProtoEnum], scope: str) -> list[ProtoEnum]:
-        return [self._enum(one, joined(scope, one.name)) for one in enums]
-
-    def _enum(self, enum: ProtoEnum, scope: str) -> ProtoEnum:
-        constants = [
-            replace(one, options=self._options(one.options, scope)) for one in enum.constants
-        ]
+    def _element(self, one: Declared, scope: str) -> Declared:
+        inner = joined(scope, one.name) if one.kind in ("message", "enum") else scope
+        request, response = (self._streamed(type, scope) for type in one.signature)
+        type = self._type(one.type, scope) if one.kind == "field" else ""
         return replace(
-            enum,
-            constants=sorted(constants, key=lambda one: (one.number, one.name)),
-            reserved=_sorted_ranges(enum.reserved),
-            options=self._options(enum.options, scope),
-        )
-
-    def _service(self, service: ProtoService, scope: str) -> ProtoService:
-        return ProtoService(
-            name=service.name,
-            methods=[self._method(one, scope) for one in service.methods],
-            options=self._options(service.options, scope),
-        )
-
-    def _method(self, method: ProtoMethod, scope: str) -> ProtoMethod:
-        return replace(
-            method,
-            request=self._full_name(method.request, scope),
-            response=self._full_name(method.response, scope),
-            options=self._options(method.options, scope),
-        )
-
-    def _oneof(self, oneof: ProtoOneof, scope: str) -> ProtoOneof:
-        return replace(
-            oneof,
-            fields=self._fields(oneof.fields, scope),
-            groups=self._groups(oneof.groups, scope),
-            options=self._options(oneof.options, scope),
-        )
-
-    def _groups(self, groups: Iterable[ProtoGroup], scope: str) -> list[ProtoGroup]:
-        return _by_number(replace(one, fields=self._fields(one.fields, scope)) for one in groups)
-
-    def _extends(self, extends: Iterable[ProtoExtend], scope: str) -> list[ProtoExtend]:
-        """One extension of each message, in the order of the first fields."""
-        extended: dict[str, list[ProtoField]] = {}
-        for one in extends:
-            if one.fields:
-                extended.setdefault(self._full_name(one.name, scope), []).extend(one.fields)
-        return [
-            ProtoExtend(name=name, fields=self._fields(fields, scope))
-            for name, fields in extended.items()
-        ]
-
-    def _fields(self, fields: Iterable[ProtoField], scope: str) -> list[ProtoField]:
-        return _by_number(self._field(one, scope) for one in fields)
-
-    def _field(self, field: ProtoField, scope: str) -> ProtoField:
-        type = self._type(field.type, scope)
-        return ProtoField(
-            label=None if map_types(type) else field.label,
+            one,
+            label=None if map_types(type) else one.label,
             type=type,
-            name=field.name,
-            number=field.number,
-            options=self._options([*field.options, *field.special_options], scope),
+            signature=(request, response),
+            options=self._options(one.options, inner),
+            reserved=_sorted_ranges(one.reserved),
+            extensions=_sorted_ranges(one.extensions),
+            members=sorted(self._members(one, inner), key=_place),
         )
+
+    def _members(self, of: ProtoElement, scope: str) -> Iterator[ProtoElement]:
+        """The declarations inside of a declaration, with one extension of each message.
+
+        The messages that stand for the entries of maps, and empty declarations, are left out.
+        """
+        extended: dict[str, list[ProtoElement]] = {}
+        for one in of.members:
+            if one.kind == "extend" and one.members:
+                extended.setdefault(self._full_name(one.name, scope), []).extend(one.members)
+            elif one.kind == "oneof" and not one.of("field"):
+                continue
+            elif one.kind != "extend" and one.map_type is None:
+                yield self._element(one, scope)
+        for name, fields in extended.items():
+            yield self._element(ProtoElement(kind="extend", name=name, members=fields), scope)
+
+    def _streamed(self, type: str, scope: str) -> str:
+        """The full name of the type of a method, after "stream " if there are several."""
+        stream, space, name = type.rpartition(" ")
+        return stream + space + self._full_name(name, scope) if type else ""
 
     def _type(self, type: str, scope: str) -> str:
         if type in SCALARS:
@@ -210,8 +150,17 @@ def _name(option: ProtoOption) -> str:
     return option.name
 
 
-def _by_number(members: Iterable[Numbered]) -> list[Numbered]:
-    return sorted(members, key=lambda one: one.number)
+def _place(one: ProtoElement) -> tuple[int, str]:
+    """The place of a declaration among the declarations of its kind."""
+    match one.kind:
+        case "field" | "group":
+            return one.number, ""
+        case "constant":
+            return one.number, one.name
+        case "oneof":
+            return one.of("field")[0].number, ""
+        case _:
+            return 0, ""
 
 
 def _sorted_ranges(ranges: Iterable[Sequence[Range]]) -> list[Sequence[Range]]:
@@ -220,10 +169,10 @@ def _sorted_ranges(ranges: Iterable[Sequence[Range]]) -> list[Sequence[Range]]:
         one[0] if isinstance(one, tuple) and one[0] == one[1] else one
         for one in chain.from_iterable(ranges)
     ]
-    return [[one] for one in sorted(single, key=_place)]
+    return [[one] for one in sorted(single, key=_start)]
 
 
-def _place(range: Range) -> tuple[int, str]:
+def _start(range: Range) -> tuple[int, str]:
     if isinstance(range, str):
         return 2**31, range
     return (

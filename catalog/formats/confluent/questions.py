@@ -6,12 +6,13 @@ with the fault of the schema.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from catalog.formats.confluent.document import SchemaDocument
 from catalog.formats.documenttext import MalformedDocument
 
 _MODULES = {
@@ -21,31 +22,46 @@ _MODULES = {
 }
 
 
+_DOCUMENTS = ("reader", "writer")
+
+
+class SchemaDocument(NamedTuple):
+    """The text of a schema, and the texts of its references by name, dependencies first."""
+
+    text: str
+    references: Mapping[str, str]
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Refuse a document that is nested deeper than the stack of the interpreter.
+
+    Raises:
+        MalformedDocument: the work in the context has exhausted the stack.
+    """
+    try:
+        yield
+    except RecursionError as error:
+        raise MalformedDocument("it is nested too deeply") from error
+
+
 def answer(format: str, question: str, parameters: bytes) -> str:
-    """Answer `canonical`, `incompatibilities`, `field_names` or `formatted` for a schema type.
+    """Answer a question of `SchemaChecks` about a schema type.
+
+    Args:
+        question: the name of the function of the type's module: `canonical`, `incompatibilities`,
+            `field_names` or `formatted`.
+        parameters: the parameters of the function in JSON.
 
     Returns:
         `{"result": …}`, or `{"fault": …}` for a text that is no valid schema.
     """
     module = import_module(f"catalog.formats.confluent.{_MODULES[format]}")
+    ask: Callable[..., Any] = getattr(module, question)
     given = orjson.loads(parameters)
+    documents = {name: SchemaDocument(*given[name]) for name in _DOCUMENTS if name in given}
     try:
-        result = _ask(module, question, given)
+        result = ask(**{**given, **documents})
     except MalformedDocument as error:
         return orjson.dumps({"fault": str(error).encode(errors="replace").decode()}).decode()
     return orjson.dumps({"result": result}).decode()
-
-
-def _ask(module: Any, question: str, given: dict[str, Any]) -> Any:
-    match question:
-        case "canonical":
-            flags = {"normalize": given["normalize"], "is_new": given["is_new"]}
-            return module.canonical(given["text"], given["references"], **flags)
-        case "incompatibilities":
-            return module.incompatibilities(
-                SchemaDocument(*given["reader"]), SchemaDocument(*given["writer"])
-            )
-        case "field_names":
-            return module.field_names(given["text"], given["references"])
-        case _:
-            return module.formatted(given["text"], given["references"], given["format"])

@@ -1,7 +1,7 @@
 """Reads and prints JSON as Jackson does, whose output Confluent stores and hashes.
 
-Objects keep the order of their members. Numbers are those of Java: an integer has no bounds, a
-number with a fraction or an exponent is a double.
+Objects keep the order of their members, and integers have no bounds. A number with a fraction or an
+exponent is a double of Java in Avro schemas, and a BigDecimal in JSON schemas.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import math
 import re
 import struct
+from decimal import Decimal, InvalidOperation
 from itertools import count
 from typing import Any
 
@@ -17,7 +18,11 @@ from catalog.formats.documenttext import MalformedDocument
 
 # A string and a comment end with the text at the latest, so that no part of it is read twice.
 _STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*+"?+|//[^\r\n]*+|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _EXCERPT = 100
+MAX_DIGITS = 1000
+"""The longest number that Jackson reads."""
+MAX_SCALE = 2**31 - 1
 _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 _SHORT_ESCAPES = {
     '"': '\\"',
@@ -54,29 +59,57 @@ def read(text: str) -> Any:
         return json.loads(
             _STRING_OR_COMMENT.sub(_without_comment, text), parse_constant=_refuse_constant
         )
-    except RecursionError as error:
-        raise MalformedDocument("it is nested too deep") from error
     except ValueError as error:
         raise MalformedDocument(f"it is not JSON: {error}") from error
 
 
-def printed(value: Any) -> str:
-    """Return a value as minimal JSON."""
+def read_schema(text: str) -> Any:
+    """Parse a JSON schema: text after the first value is ignored.
+
+    Half of a surrogate pair becomes a question mark, as Java encodes it.
+
+    Raises:
+        MalformedDocument: the text is empty, or not JSON.
+    """
+    value = _parsed(text.encode("utf-8", "replace").decode())
+    return _parsed(printed(value)) if _SURROGATE.search(text) else value
+
+
+def _parsed(text: str) -> Any:
+    text = text.lstrip(" \t\r\n")
+    if not text:
+        raise MalformedDocument("the document is empty")
+    decoder = json.JSONDecoder(
+        parse_float=_decimal, parse_int=_integer, parse_constant=lambda name: name
+    )
+    try:
+        value, _ = decoder.raw_decode(text)
+    except ValueError as error:
+        raise MalformedDocument(f"it is not JSON: {error}") from error
+    return value
+
+
+def printed(value: Any, *, in_order: bool = False) -> str:
+    """Return a value as minimal JSON; `in_order` sorts the members of objects as Java's strings."""
     match value:
         case None:
             return "null"
         case bool():
             return "true" if value else "false"
-        case int():
+        case int() | Decimal():
             return str(value)
         case float():
             return java_number(value)
         case str():
             return quoted(value)
         case dict():
-            return f"{{{','.join(f'{quoted(name)}:{printed(of)}' for name, of in value.items())}}}"
+            names = sorted(value, key=utf16_order) if in_order else value
+            members = (
+                f"{quoted(name)}:{printed(value[name], in_order=in_order)}" for name in names
+            )
+            return f"{{{','.join(members)}}}"
         case _:
-            return f"[{','.join(map(printed, value))}]"
+            return f"[{','.join(printed(each, in_order=in_order) for each in value)}]"
 
 
 def excerpt(value: Any) -> str:
@@ -133,3 +166,20 @@ def _refuse_constant(name: str) -> Any:
 
 def _escape(character: str) -> str:
     return _SHORT_ESCAPES.get(character) or f"\\u{ord(character):04X}"
+
+
+def _integer(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ValueError("a number has too many digits")
+    return int(text)
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation as error:
+        raise ValueError(f"{text[:MAX_DIGITS]} is out of range") from error
+    exponent = number.as_tuple().exponent
+    if len(text) > MAX_DIGITS or not isinstance(exponent, int) or abs(exponent) > MAX_SCALE:
+        raise ValueError("a number is out of range")
+    return number if number else number.copy_abs()

@@ -1,24 +1,121 @@
-"""Writes Avro schemas as Confluent's registry stores them: in the form of Apache Avro for Java."""
+"""The types of Avro schemas, and the text by which Confluent's registry stores the types.
+
+The text has the form of Apache Avro for Java.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
-from catalog.formats.confluent.avrotypes import (
-    PRIMITIVES,
-    AvroCollection,
-    AvroEnum,
-    AvroField,
-    AvroFixed,
-    AvroName,
-    AvroNamed,
-    AvroRecord,
-    AvroType,
-    AvroUnion,
-)
-from catalog.formats.confluent.jacksontext import JavaFloat, excerpt, printed, utf16_order
+from catalog.formats.confluent.jackson import JavaFloat, excerpt, printed, utf16_order
 from catalog.formats.documenttext import MalformedDocument
+
+PRIMITIVES = frozenset(("string", "bytes", "int", "long", "float", "double", "boolean", "null"))
+
+
+@dataclass(frozen=True, slots=True)
+class AvroName:
+    """A name with its namespace, which is empty if there is none."""
+
+    name: str
+    space: str
+
+    @property
+    def full(self) -> str:
+        """The name as other schemas can use it."""
+        return f"{self.space}.{self.name}" if self.space else self.name
+
+
+# Types compare by identity, because a record can contain itself.
+@dataclass(eq=False, slots=True, kw_only=True)
+class AvroType:
+    """A type, which is a primitive one if it is of no subclass; the kind is the name in Avro."""
+
+    kind: str
+    properties: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class AvroForward(AvroType):
+    """The use of a type that is not defined yet."""
+
+    kind: str = "record"
+    full: str
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class AvroCollection(AvroType):
+    """An array or a map."""
+
+    element: AvroType
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class AvroUnion(AvroType):
+    """A union of types with different names."""
+
+    kind: str = "union"
+    branches: list[AvroType]
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class AvroNamed(AvroType):
+    """A type that a schema defines once and uses by its name."""
+
+    name: AvroName
+    doc: str | None
+    aliases: list[AvroName]
+
+    def alias_text(self, alias: AvroName) -> str:
+        """Return an alias as Java's library tells it; a dot marks one that has no namespace."""
+        return f".{alias.name}" if self.name.space and not alias.space else alias.full
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class AvroField:
+    """A field of a record; the list of defaults is empty or has the only one."""
+
+    name: str
+    type: AvroType
+    doc: str | None
+    default: list[Any]
+    order: str
+    aliases: list[str]
+    properties: dict[str, Any]
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class AvroRecord(AvroNamed):
+    """A record or an error, which differ in their text only."""
+
+    kind: str = "record"
+    fields: list[AvroField]
+    is_error: bool
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class AvroEnum(AvroNamed):
+    """An enumeration."""
+
+    kind: str = "enum"
+    symbols: list[str]
+    default: str | None
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class AvroFixed(AvroNamed):
+    """A fixed number of bytes."""
+
+    kind: str = "fixed"
+    size: int
+
+
+def full_name(of: AvroType) -> str:
+    """Return the name that tells a type from the others of a union."""
+    return of.name.full if isinstance(of, AvroNamed) else of.kind
+
 
 _KINDS = PRIMITIVES | {"record", "enum", "array", "map", "union", "fixed"}
 _BASES_OF_LOGICAL_TYPES = {
@@ -107,69 +204,46 @@ def _relative(name: AvroName, space: str) -> str:
     return name.name if is_near else name.full
 
 
-def normal(of: AvroType, known: set[str]) -> str:
-    """Return the text of the normal form of a type, which `written` still has to write.
+def to_normal_form(of: AvroType, known: set[str]) -> None:
+    """Bring a type into the normal form of Confluent's registry.
 
-    The form has sorted members and aliases, and defaults as the type of the field holds them.
+    The form has sorted properties and aliases, and defaults as the type of the field holds them. A
+    type without a namespace moves into the namespace around its definition.
+
+    Args:
+        known: the names of types that the text only names.
 
     Raises:
         MalformedDocument: a property or default has no normal form.
     """
-    return printed(_normal_tree(of, set(known)))
+    _normalize(of, "", known, set())
 
 
-def _normal_tree(of: AvroType, known: set[str]) -> Any:
+def _normalize(of: AvroType, space: str, known: set[str], seen: set[AvroType]) -> None:
+    if of in seen or (isinstance(of, AvroNamed) and of.name.full in known):
+        return
+    seen.add(of)
     match of:
         case AvroUnion():
-            return [_normal_tree(branch, known) for branch in of.branches]
+            for branch in of.branches:
+                _normalize(branch, space, known, seen)
         case AvroCollection():
-            element = "items" if of.kind == "array" else "values"
-            return {"type": of.kind, element: _normal_tree(of.element, known)} | _sorted(of)
+            _normalize(of.element, space, known, seen)
         case AvroNamed():
-            return _normal_named(of, known)
-        case _ if of.properties:
-            return {"type": of.kind} | _logical(of) | _sorted(of)
-        case _:
-            return of.kind
-
-
-def _normal_named(of: AvroNamed, known: set[str]) -> Any:
-    full = of.name.full
-    if full in known:
-        return full
-    known.add(full)
-    tree: dict[str, Any] = {"name": full, "type": of.kind}
-    match of:
-        case AvroRecord():
-            tree["fields"] = [_normal_field(each, known) for each in of.fields]
-        case AvroEnum():
-            tree["symbols"] = of.symbols
-            if of.default is not None:
-                tree["default"] = of.default
-        case AvroFixed():
-            tree |= {"size": of.size} | _logical(of)
-    if of.doc:
-        tree["doc"] = of.doc
-    if of.aliases:
-        tree["aliases"] = sorted(map(of.alias_text, of.aliases), key=utf16_order)
-    return tree | _sorted(of)
-
-
-def _normal_field(of: AvroField, known: set[str]) -> dict[str, Any]:
-    tree: dict[str, Any] = {"name": of.name, "type": _normal_tree(of.type, known)}
-    tree["order"] = of.order
-    if of.doc is not None:
-        tree["doc"] = of.doc
-    if of.aliases:
-        tree["aliases"] = sorted(of.aliases, key=utf16_order)
-    for default in of.default:
-        if (held := _held(default, of.type)) is not _NOTHING:
-            tree["default"] = held
-    return tree | _sorted(of)
-
-
-def _sorted(of: AvroType | AvroField) -> dict[str, Any]:
-    return dict(_held(of.properties, None))
+            of.doc = of.doc or None
+            of.aliases.sort(key=lambda alias: utf16_order(of.alias_text(alias)))
+            if not of.name.space:
+                of.name = AvroName(of.name.name, space)
+                of.aliases = [AvroName(each.name, each.space or space) for each in of.aliases]
+    if isinstance(of, AvroRecord):
+        of.is_error = False
+        for each in of.fields:
+            _normalize(each.type, of.name.space, known, seen)
+            each.aliases.sort(key=utf16_order)
+            held = [_held(default, each.type) for default in each.default]
+            each.default = [default for default in held if default is not _NOTHING]
+            each.properties = _held(each.properties, None)
+    of.properties = _logical(of) | _held(of.properties, None)
 
 
 def _logical(of: AvroType) -> dict[str, Any]:
