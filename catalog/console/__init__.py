@@ -9,21 +9,19 @@ from catalog.console.actions import action_routes
 from catalog.console.changepage import change_routes
 from catalog.console.checkpage import check_routes
 from catalog.console.comparisonpages import comparison_routes
-from catalog.console.entityforms import CREATE, DELETE, EDIT
+from catalog.console.entityforms import create, delete, edit
 from catalog.console.entitypages import entity_routes
 from catalog.console.federationpages import federation_routes
-from catalog.console.linkactions import LINK_ACTIONS
+from catalog.console.linkactions import LINK_ACTIONS, add_link
 from catalog.console.livepage import live_routes
 from catalog.console.login import login_routes
-from catalog.console.newlink import ADD_LINK
-from catalog.console.newsubscription import SUBSCRIBE
 from catalog.console.operationpages import operation_routes
 from catalog.console.page import answer_refusal
 from catalog.console.searchpage import search_routes
 from catalog.console.startpage import start_routes
 from catalog.console.staticfiles import GET_FILE, get_file
 from catalog.console.subscriptionactions import SUBSCRIPTION_ACTIONS
-from catalog.console.subscriptionpages import subscription_routes
+from catalog.console.subscriptionpages import subscribe, subscription_routes
 from catalog.http.route import Route
 
 routes: Sequence[Route] = (
@@ -34,7 +32,7 @@ routes: Sequence[Route] = (
     *change_routes,
     *federation_routes,
     *subscription_routes,
-    *action_routes(*LINK_ACTIONS, ADD_LINK, *SUBSCRIPTION_ACTIONS, SUBSCRIBE, CREATE, EDIT, DELETE),
+    *action_routes(*LINK_ACTIONS, add_link, *SUBSCRIPTION_ACTIONS, subscribe, create, edit, delete),
     *check_routes,
     *live_routes,
     *comparison_routes,

@@ -8,32 +8,20 @@ from typing import Any
 from aiohttp import web
 
 from catalog.console.actions import (
-    Act,
-    Action,
     ActionQuestion,
     ActionResult,
     Ask,
+    Form,
     Offers,
+    action,
     action_routes,
     offers,
     sentence,
 )
-from catalog.console.forms import Form
 from catalog.console.page import ConsolePage, entity_url, page_route, render
 from catalog.model.roles import ROLES, Permission, Role
-from catalog.operations.accessrequests import (
-    DECLINE_REQUEST,
-    GET_REQUEST,
-    GRANT_REQUEST,
-    LIST_HOLDERS,
-    LIST_REQUESTS,
-    REQUEST_ACCESS,
-    WITHDRAW_REQUEST,
-    AccessRequest,
-    AccessRequestsQuery,
-    HoldersQuery,
-    RequestState,
-)
+from catalog.operations import accessrequests
+from catalog.operations.operation import Operation
 
 _MOST_REQUESTS = 100
 _REQUEST = "/console/access/requests/{id}"
@@ -49,7 +37,7 @@ MAY: dict[Role, str] = {
 async def group_access(page: ConsolePage, group: str) -> dict[str, Any]:
     """What the tab "access" of a group, and of what is in it, shows."""
     holders, requests = await asyncio.gather(
-        page.node.call(LIST_HOLDERS, query=HoldersQuery(of=group)),
+        page.node.call(accessrequests.LIST_HOLDERS, query=accessrequests.HoldersQuery(of=group)),
         requests_for(page, path=group),
     )
     return {
@@ -59,7 +47,7 @@ async def group_access(page: ConsolePage, group: str) -> dict[str, Any]:
         "may_words": MAY,
         "roles": ROLES,
         "can_ask": can_ask(page),
-        "asking": offers(page, [ASK_ACCESS], {"path": group})
+        "asking": offers(page, [request_access], {"path": group})
         if can_ask(page) and "admin" not in holders.yours
         else None,
     }
@@ -71,13 +59,13 @@ def can_ask(page: ConsolePage) -> bool:
 
 
 async def requests_for(
-    page: ConsolePage, *, state: RequestState | None = None, path: str | None = None
-) -> list[AccessRequest]:
+    page: ConsolePage, *, state: accessrequests.RequestState | None = None, path: str | None = None
+) -> list[accessrequests.AccessRequest]:
     """The requests that the reader has made or may decide, the latest first."""
     if not can_ask(page):
         return []
-    query = AccessRequestsQuery(limit=_MOST_REQUESTS, state=state, path=path)
-    return (await page.node.call(LIST_REQUESTS, query=query)).requests
+    query = accessrequests.AccessRequestsQuery(limit=_MOST_REQUESTS, state=state, path=path)
+    return (await page.node.call(accessrequests.LIST_REQUESTS, query=query)).requests
 
 
 async def show_request(page: ConsolePage) -> web.Response:
@@ -92,16 +80,16 @@ async def show_request(page: ConsolePage) -> web.Response:
     )
 
 
-def request_offers(page: ConsolePage, found: AccessRequest) -> Offers:
+def request_offers(page: ConsolePage, found: accessrequests.AccessRequest) -> Offers:
     """What the reader may do about a request."""
-    actions = [GRANT, DECLINE] if found.isdecidable and found.state == "open" else []
+    actions = [grant, decline] if found.isdecidable and found.state == "open" else []
     if found.isown or found.isdecidable:
-        actions = [*actions, WITHDRAW]
+        actions = [*actions, withdraw]
     return offers(page, actions, id=found.id)
 
 
-async def _request_of(page: ConsolePage) -> AccessRequest:
-    return await page.node.call(GET_REQUEST, id=page.request.match_info["id"])
+async def _request_of(page: ConsolePage) -> accessrequests.AccessRequest:
+    return await page.node.call(accessrequests.GET_REQUEST, id=page.request.match_info["id"])
 
 
 async def _ask_access(page: ConsolePage, form: Form) -> ActionQuestion:
@@ -117,9 +105,10 @@ async def _ask_access(page: ConsolePage, form: Form) -> ActionQuestion:
     )
 
 
-async def _send_request(page: ConsolePage, form: Form) -> ActionResult:
+@action("/console/access/request", "Ask for access", Permission.READ, _ask_access)
+async def request_access(page: ConsolePage, form: Form) -> ActionResult:
     wanted = {name: form.get(name, "") for name in ("role", "path", "reason")}
-    made = await page.node.call(REQUEST_ACCESS, wanted)
+    made = await page.node.call(accessrequests.REQUEST_ACCESS, wanted)
     # A group that the reader does not see has no page for the reader.
     result = f"/console/access/requests/{made.id}"
     return ActionResult(says="Your request waits for those who decide.", page=result)
@@ -140,18 +129,39 @@ def _deciding(title: str, button: str, effect: str) -> Ask:
     return ask
 
 
-async def _grant(page: ConsolePage, form: Form) -> ActionResult:
+async def _decide(
+    page: ConsolePage,
+    form: Form,
+    decision: Operation[accessrequests.AccessDecision, accessrequests.AccessRequest],
+) -> accessrequests.AccessRequest:
     note = {"note": form.get("note", "")}
-    done = await page.node.call(GRANT_REQUEST, note, id=page.request.match_info["id"])
-    return ActionResult(
-        says=f"Granted: rule {done.rule} gives the role within two seconds.",
-        page=_REQUEST.format(id=done.id),
-    )
+    return await page.node.call(decision, note, id=page.request.match_info["id"])
 
 
-async def _decline(page: ConsolePage, form: Form) -> ActionResult:
-    note = {"note": form.get("note", "")}
-    done = await page.node.call(DECLINE_REQUEST, note, id=page.request.match_info["id"])
+@action(
+    f"{_REQUEST}/grant",
+    "Grant",
+    Permission.GRANT,
+    _deciding(
+        "Give the role {} to {} in {}?",
+        "Grant",
+        "A rule gives the role to this caller alone. Removing the rule takes it back.",
+    ),
+)
+async def grant(page: ConsolePage, form: Form) -> ActionResult:
+    done = await _decide(page, form, accessrequests.GRANT_REQUEST)
+    says = f"Granted: rule {done.rule} gives the role within two seconds."
+    return ActionResult(says=says, page=_REQUEST.format(id=done.id))
+
+
+@action(
+    f"{_REQUEST}/decline",
+    "Decline",
+    Permission.GRANT,
+    _deciding("Decline the role {} for {} in {}?", "Decline", "Nothing changes for the caller."),
+)
+async def decline(page: ConsolePage, form: Form) -> ActionResult:
+    done = await _decide(page, form, accessrequests.DECLINE_REQUEST)
     return ActionResult(says="The request is declined.", page=_REQUEST.format(id=done.id))
 
 
@@ -165,39 +175,13 @@ async def _ask_withdraw(page: ConsolePage, _: Form) -> ActionQuestion:
     )
 
 
-async def _withdraw(page: ConsolePage, _: Form) -> ActionResult:
-    await page.node.call(WITHDRAW_REQUEST, id=page.request.match_info["id"])
+@action(f"{_REQUEST}/withdraw", "Forget", Permission.READ, _ask_withdraw)
+async def withdraw(page: ConsolePage, _: Form) -> ActionResult:
+    await page.node.call(accessrequests.WITHDRAW_REQUEST, id=page.request.match_info["id"])
     return ActionResult(says="The request is gone.", page="/console/operation/access")
 
 
-def _action(path: str, name: str, needs: Permission, ask: Ask, act: Act) -> Action:
-    return Action(path=path, name=name, needs=needs, ask=ask, act=act)
-
-
-ASK_ACCESS = _action(
-    "/console/access/request", "Ask for access", Permission.READ, _ask_access, _send_request
-)
-GRANT = _action(
-    f"{_REQUEST}/grant",
-    "Grant",
-    Permission.GRANT,
-    _deciding(
-        "Give the role {} to {} in {}?",
-        "Grant",
-        "A rule gives the role to this caller alone. Removing the rule takes it back.",
-    ),
-    _grant,
-)
-DECLINE = _action(
-    f"{_REQUEST}/decline",
-    "Decline",
-    Permission.GRANT,
-    _deciding("Decline the role {} for {} in {}?", "Decline", "Nothing changes for the caller."),
-    _decline,
-)
-WITHDRAW = _action(f"{_REQUEST}/withdraw", "Forget", Permission.READ, _ask_withdraw, _withdraw)
-
 access_routes = (
     page_route(_REQUEST, show_request),
-    *action_routes(ASK_ACCESS, GRANT, DECLINE, WITHDRAW),
+    *action_routes(request_access, grant, decline, withdraw),
 )

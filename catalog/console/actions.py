@@ -1,4 +1,4 @@
-"""Actions: each has a page of its own that says what will happen, and asks once.
+"""Actions and their forms: each action has a page that says what will happen, and asks once.
 
 GET shows the question and changes nothing. POST acts, and leads to the page that shows the result,
 with a notice. What the node refuses is told beside the form, which keeps what was typed.
@@ -10,19 +10,92 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import quote, urlencode
+from typing import Any, Generic, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
 from aiohttp import web
 from markupsafe import Markup
+from multidict import MultiDict, MultiMapping
 
 from catalog.client.errors import BadAnswer, Problem, Refused
-from catalog.console.forms import LARGEST_FORM, Form, form_route
-from catalog.console.notices import Notice, lead_to
-from catalog.console.page import ConsolePage, page_route, render, roles_for
+from catalog.console.nodecalls import refusal_in_words
+from catalog.console.page import (
+    ConsolePage,
+    Notice,
+    answer_refusal,
+    lead_to,
+    open_page,
+    page_route,
+    render,
+    roles_for,
+)
+from catalog.console.sessions import check_same_site
+from catalog.http.body import read_body
 from catalog.http.route import Route
+from catalog.model.concorderrors import LimitExceeded, UnsupportedMediaType
 from catalog.model.roles import Permission
+from catalog.operations.operation import Anyone, Operation
+
+LARGEST_FORM = 256 * 1024
+_MOST_FIELDS = 1000
+_URLENCODED = "application/x-www-form-urlencoded"
+
+T = TypeVar("T")
+
+Form = MultiMapping[str]
+"""The fields of a form by name, in their order; a name may come several times."""
+
+Take = Callable[[ConsolePage, Form], Awaitable[web.Response]]
+
+
+def form_route(path: str, take: Take, *, largest: int = LARGEST_FORM) -> Route:
+    """The route of a form that pages of this console send to a path.
+
+    Args:
+        path: the path with placeholders.
+        take: answers the form, as the reader of the page.
+        largest: the most bytes of the form as sent.
+    """
+
+    async def answer(request: web.Request) -> web.Response:
+        form = await read_form(request, largest=largest)
+        return await take(await open_page(request), form)
+
+    answer.__name__ = take.__name__
+    answer.__doc__ = take.__doc__
+    return Route(
+        # Each operation that the form calls has a time limit of its own, which may be longer.
+        Operation(method="POST", path=path, needs=Anyone.UNASKED, is_kept=False, is_bounded=False),
+        answer,
+        answer_error=answer_refusal,
+    )
+
+
+async def read_form(request: web.Request, *, largest: int = LARGEST_FORM) -> Form:
+    """Read a form of a page of this console; lines end with a line feed alone.
+
+    Raises:
+        OriginRefused: a page of another origin has sent the form.
+        UnsupportedMediaType: the body is no form.
+        LimitExceeded: the form has too many fields; and the errors of `read_body`.
+    """
+    check_same_site(request)
+    if request.content_type != _URLENCODED:
+        raise UnsupportedMediaType(
+            request.path, contenttype=request.content_type, detail=f"A form is {_URLENCODED}."
+        )
+    body = await read_body(request, most=largest)
+    if body.count(b"&") >= _MOST_FIELDS:
+        raise LimitExceeded(
+            request.path,
+            limit=str(_MOST_FIELDS),
+            things="fields in a form",
+            setting="a fixed limit",
+        )
+    pairs = parse_qsl(body.decode("ascii", errors="replace"), keep_blank_values=True)
+    return MultiDict((name, text.replace("\r\n", "\n")) for name, text in pairs)
+
 
 _PLACEHOLDER = re.compile(r"{(\w+)(:[^}]*)?}")
 _CONFIRM = "confirm.html"
@@ -113,6 +186,90 @@ class Action:
         )
 
 
+def action(
+    path: str, name: str, needs: Permission, ask: Ask, *, largest: int = LARGEST_FORM
+) -> Callable[[Act], Action]:
+    """Declare a function as what an action does; the parameters are those of `Action`."""
+    return lambda act: Action(path=path, name=name, needs=needs, ask=ask, act=act, largest=largest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionSubject(Generic[T]):
+    """What actions are about, such as a link.
+
+    Args:
+        path: the page of the subject, with the placeholder `id`.
+        needs: the permission for the actions.
+        template: the template of the questions, which has the variable `subject`.
+        read: reads the subject of a page.
+        name_of: the name of a subject, as the questions tell it.
+    """
+
+    path: str
+    needs: Permission
+    template: str
+    read: Callable[[ConsolePage], Awaitable[T]]
+    name_of: Callable[[T], str]
+
+    def page(self, id: str) -> str:
+        """The page of a subject."""
+        return self.path.format(id=id)
+
+    def question(
+        self,
+        page: ConsolePage,
+        subject: T,
+        title: str,
+        button: str,
+        *effects: str,
+        is_harmful: bool = False,
+        can_act: bool = True,
+        **values: Any,
+    ) -> ActionQuestion:
+        """A question about a subject; `title` has a placeholder for the name of the subject."""
+        return ActionQuestion(
+            title=sentence(title, self.name_of(subject)),
+            button=button,
+            back=self.page(page.request.match_info["id"]),
+            effects=effects,
+            is_harmful=is_harmful,
+            can_act=can_act,
+            template=self.template,
+            values={"subject": subject, "fields": (), **values},
+        )
+
+    def action(
+        self,
+        path: str,
+        name: str,
+        title: str = "",
+        *effects: str,
+        button: str = "",
+        ask: Ask | None = None,
+        also: Callable[[ConsolePage], Awaitable[Mapping[str, Any]]] | None = None,
+        is_harmful: bool = False,
+        fields: Sequence[str] = (),
+    ) -> Callable[[Act], Action]:
+        """Declare a function as what an action does.
+
+        Args:
+            path: the last part of the path of the action's page.
+            title, effects, button, is_harmful: see `question`; the button is the name by default.
+            ask: makes the question, if it depends on the subject or the form.
+            also: reads what else the template needs.
+            fields: the fields that the form has.
+        """
+
+        async def ask_simply(page: ConsolePage, _: Form) -> ActionQuestion:
+            values = {"fields": fields} if also is None else {**await also(page), "fields": fields}
+            found, words = await self.read(page), button or name
+            return self.question(
+                page, found, title, words, *effects, is_harmful=is_harmful, **values
+            )
+
+        return action(f"{self.path}/{path}", name, self.needs, ask or ask_simply)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
     """The actions that a page offers: names with addresses, and those that need another role."""
@@ -176,7 +333,7 @@ def _answer_route(action: Action) -> Route:
         except Refused as error:
             if error.problem.status == 401:
                 raise
-            question, fault = await action.ask(page, form), f"{error.message} {error.hint}".strip()
+            question, fault = await action.ask(page, form), refusal_in_words(error)
             faults, status = _faults_in(error.problem), error.problem.status
             return await ask(page, question, form, fault, faults, status=status)
         except BadAnswer as error:
@@ -214,12 +371,8 @@ async def ask(
         question.template,
         items=question.items,
         status=status,
+        question=question,
         title=question.title,
-        button=question.button,
-        back=question.back,
-        effects=question.effects,
-        is_harmful=question.is_harmful,
-        can_act=question.can_act,
         form=form if question.form is None else question.form,
         fault=fault,
         faults=faults or {},

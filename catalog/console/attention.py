@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from catalog.model.linkterms import State
 from catalog.model.roles import Permission
@@ -14,8 +14,10 @@ from catalog.operations.accessrequests import AccessRequest
 from catalog.operations.authoritycards import Card
 from catalog.operations.links import LinkAnswer
 from catalog.operations.reconciliations import Reconciliation
+from catalog.operations.subscriptions import State as SubscriptionState
 from catalog.operations.subscriptions import SubscriptionAnswer
 
+T = TypeVar("T")
 Severity = Literal["fault", "warning", "note"]
 
 SEVERITIES: Sequence[Severity | None] = ("fault", "warning", "note", None)
@@ -47,6 +49,14 @@ _NAMES = {
     "resume": "Resume",
     "retry": "Try again now",
     "run": "Run now",
+}
+_SUBSCRIPTION_WORDS: dict[SubscriptionState, str] = {
+    "pending": "waits until its sink agrees",
+    "active": "delivers",
+    "paused": "is paused",
+    "suspended": "is suspended, and delivers nothing",
+    "expired": "has expired",
+    "ended": "has ended",
 }
 _STOPPED = frozenset({"unauthenticated", "forbidden", "refused", "asking"})
 
@@ -296,3 +306,36 @@ def rank_of(concern: Concern | None) -> int:
 def worst_first(concerns: Iterable[Concern | None]) -> list[Concern]:
     """The concerns, the worst first."""
     return sorted((each for each in concerns if each is not None), key=rank_of)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedRow(Generic[T]):
+    """A link or a subscription as a page lists it.
+
+    Args:
+        state: the state in words, as the rest of a sentence about it.
+        concern: the worst fault.
+    """
+
+    about: T
+    name: str
+    state: str
+    concern: Concern | None
+
+    @property
+    def says(self) -> str:
+        """The state or the worst fault, as the rest of a sentence."""
+        return self.state if self.concern is None else self.concern.says
+
+    @property
+    def severity(self) -> str:
+        return "ok" if self.concern is None else self.concern.severity
+
+
+def row_of_link(link: LinkAnswer) -> WatchedRow[LinkAnswer]:
+    return WatchedRow(link, peer_of(link), state_in_words(link), concern_of_link(link))
+
+
+def row_of_subscription(found: SubscriptionAnswer) -> WatchedRow[SubscriptionAnswer]:
+    words = _SUBSCRIPTION_WORDS[found.status.state]
+    return WatchedRow(found, found.sink, words, concern_of_subscription(found))

@@ -10,7 +10,8 @@ import orjson
 from aiohttp import web
 
 from catalog.client.errors import BadAnswer, Refused
-from catalog.console.forms import Form, form_route
+from catalog.console.actions import Form, form_route
+from catalog.console.nodecalls import refusal_in_words
 from catalog.console.page import ConsolePage, page_route, render
 from catalog.load.longwork import aside
 from catalog.messages.textlines import find_lines
@@ -56,7 +57,7 @@ async def check_message(page: ConsolePage, form: Form) -> web.Response:
     except Refused as error:
         if error.problem.status == 401:
             raise
-        fault = f"{error.message} {error.hint}".strip()
+        fault = refusal_in_words(error)
         if not type and '"specversion"' not in message:
             fault += " If it is only the data of an event, give the type of the event below."
         return await _shown(page, message, type, fault=fault, status=error.problem.status)

@@ -13,15 +13,7 @@ from typing import get_args
 
 from aiohttp import web
 
-from catalog.console.actions import (
-    Action,
-    ActionQuestion,
-    ActionResult,
-    action_routes,
-    offers,
-    sentence,
-)
-from catalog.console.forms import Form
+from catalog.console import actions
 from catalog.console.page import ConsolePage, page_route, render, roles_for
 from catalog.console.startpage import reports_for
 from catalog.model.errors import NotFound
@@ -98,7 +90,7 @@ async def show_comparisons(page: ConsolePage) -> web.Response:
         names=_NAMES,
         meanings=_MEANINGS,
         next=found.findings[-1].number if len(found.findings) == _SHOWN else "",
-        offers=offers(page, [FETCH_ALL], {"finding": given["finding"]}, run=str(report.run))
+        offers=actions.offers(page, [fetch_all], {"finding": given["finding"]}, run=str(report.run))
         if report is not None and report.kept and REPAIRABLE & report.findings.keys()
         else None,
     )
@@ -150,7 +142,9 @@ async def show_comparison_finding(page: ConsolePage) -> web.Response:
         cards=await page.node.cards(
             sorted({sides.finding.authority, sides.finding.rivalauthority or ""} - {""})
         ),
-        offers=offers(page, [FETCH_AGAIN], run=str(report.run), number=str(sides.finding.number))
+        offers=actions.offers(
+            page, [fetch_again], run=str(report.run), number=str(sides.finding.number)
+        )
         if sides.isrepairable and not sides.isequal
         else None,
     )
@@ -181,13 +175,13 @@ def _command_for(sides: FindingSides, report: Reconciliation) -> str:
     return f"concord reconcile {' '.join(given)} --repair"
 
 
-async def _ask_fetch(page: ConsolePage, _: Form) -> ActionQuestion:
+async def _ask_fetch(page: ConsolePage, _: actions.Form) -> actions.ActionQuestion:
     at = page.request.match_info
     sides = await page.node.call(
         SHOW_FINDING, query=FindingQuery(ask=True), run=at["run"], number=at["number"]
     )
-    return ActionQuestion(
-        title=sentence("Fetch {} again?", sides.finding.origin),
+    return actions.ActionQuestion(
+        title=actions.sentence("Fetch {} again?", sides.finding.origin),
         button="Fetch it again",
         back=_FINDING.format(**at),
         effects=(
@@ -200,7 +194,8 @@ async def _ask_fetch(page: ConsolePage, _: Form) -> ActionQuestion:
     )
 
 
-async def _fetch_again(page: ConsolePage, _: Form) -> ActionResult:
+@actions.action(f"{_FINDING}/repair", "Fetch it again", Permission.REPLICATE, _ask_fetch)
+async def fetch_again(page: ConsolePage, _: actions.Form) -> actions.ActionResult:
     at = page.request.match_info
     sides = await page.node.call(
         SHOW_FINDING, query=FindingQuery(), run=at["run"], number=at["number"]
@@ -211,14 +206,14 @@ async def _fetch_again(page: ConsolePage, _: Form) -> ActionResult:
     result = _FINDING.format(**at)
     if done.unresolved:
         says = f"It could not be repaired: {done.unresolved[0].reason}."
-        return ActionResult(says=says, page=result, is_well=False)
+        return actions.ActionResult(says=says, page=result, is_well=False)
     verdicts = ", ".join(done.verdicts)
-    return ActionResult(says=f"It was fetched again: {verdicts}.", page=result)
+    return actions.ActionResult(says=f"It was fetched again: {verdicts}.", page=result)
 
 
-async def _ask_fetch_all(page: ConsolePage, form: Form) -> ActionQuestion:
+async def _ask_fetch_all(page: ConsolePage, form: actions.Form) -> actions.ActionQuestion:
     found, report = await _fetchable(page, form), await _report_of(page)
-    return ActionQuestion(
+    return actions.ActionQuestion(
         title=f"Fetch {len(found):,} {'entity' if len(found) == 1 else 'entities'} again?",
         button="Fetch them again",
         back=f"{_PATH}/{report.run}",
@@ -235,7 +230,10 @@ async def _ask_fetch_all(page: ConsolePage, form: Form) -> ActionQuestion:
     )
 
 
-async def _fetch_all(page: ConsolePage, form: Form) -> ActionResult:
+@actions.action(
+    f"{_PATH}/{{run}}/repair", "Fetch what differs here again", Permission.REPLICATE, _ask_fetch_all
+)
+async def fetch_all(page: ConsolePage, form: actions.Form) -> actions.ActionResult:
     found, report = await _fetchable(page, form), await _report_of(page)
     wanted = [OriginName(authority=each.authority, origin=each.origin) for each in found]
     done = await page.node.call(REPAIR, WantedOrigins(origins=wanted))
@@ -246,10 +244,12 @@ async def _fetch_all(page: ConsolePage, form: Form) -> ActionResult:
         says += (
             f" {len(done.unresolved):,} were not: {first.origin}, as {first.reason}, is the first."
         )
-    return ActionResult(says=says, page=f"{_PATH}/{report.run}", is_well=not done.unresolved)
+    return actions.ActionResult(
+        says=says, page=f"{_PATH}/{report.run}", is_well=not done.unresolved
+    )
 
 
-async def _fetchable(page: ConsolePage, form: Form) -> list[StoredFinding]:
+async def _fetchable(page: ConsolePage, form: actions.Form) -> list[StoredFinding]:
     """The first findings at this catalog that a fetch can settle, of one class if it is given."""
     report, wanted = await _report_of(page), form.get("finding", "")
     found: list[StoredFinding] = []
@@ -269,25 +269,10 @@ async def _report_of(page: ConsolePage) -> Reconciliation:
     return _report_in(page, await reports_for(page))
 
 
-FETCH_ALL = Action(
-    path=f"{_PATH}/{{run}}/repair",
-    name="Fetch what differs here again",
-    needs=Permission.REPLICATE,
-    ask=_ask_fetch_all,
-    act=_fetch_all,
-)
-FETCH_AGAIN = Action(
-    path=f"{_FINDING}/repair",
-    name="Fetch it again",
-    needs=Permission.REPLICATE,
-    ask=_ask_fetch,
-    act=_fetch_again,
-)
-
 comparison_routes = (
     page_route(_PATH, show_comparisons),
     page_route(_PATH + "/{run}", show_comparisons),
     # Before the page of a finding, whose path it has, too.
-    *action_routes(FETCH_ALL, FETCH_AGAIN),
+    *actions.action_routes(fetch_all, fetch_again),
     page_route(_FINDING, show_comparison_finding),
 )

@@ -18,9 +18,8 @@ import orjson
 from multidict import MultiDict
 
 from catalog.client.errors import BadAnswer, Refused
-from catalog.console.actions import Action, ActionQuestion, ActionResult, FormFault, sentence
+from catalog.console.actions import ActionQuestion, ActionResult, Form, FormFault, action, sentence
 from catalog.console.entitytypes import EntityType, type_of
-from catalog.console.forms import Form
 from catalog.console.page import ConsolePage, entity_url
 from catalog.model.errors import NotFound
 from catalog.model.masking import counted
@@ -327,7 +326,8 @@ async def _ask_change(page: ConsolePage, form: Form) -> ActionQuestion:
     )
 
 
-async def _change(page: ConsolePage, form: Form) -> ActionResult:
+@action("/console/edit/{path:.*}", "Edit", Permission.WRITE, _ask_change, largest=_LARGEST_FORM)
+async def edit(page: ConsolePage, form: Form) -> ActionResult:
     xid, found = await _form_at(page)
     epoch, changed = _epoch_in(form), found.changes_in(form)
     if not changed:
@@ -375,7 +375,8 @@ def _noun_of(parent: str, kind: EntityType) -> str:
     return f"version of a {kind.singular}" if parent.count("/") > 4 else kind.singular
 
 
-async def _create(page: ConsolePage, form: Form) -> ActionResult:
+@action("/console/new/entity", "New", Permission.WRITE, _ask_creation, largest=_LARGEST_FORM)
+async def create(page: ConsolePage, form: Form) -> ActionResult:
     parent, found = await _new_form(page, form)
     id = form.get("id", "").strip()
     if not is_valid_id(id):
@@ -416,33 +417,11 @@ async def _ask_deletion(page: ConsolePage, _: Form) -> ActionQuestion:
     )
 
 
-async def _delete(page: ConsolePage, form: Form) -> ActionResult:
+@action("/console/delete/{path:.*}", "Delete", Permission.WRITE, _ask_deletion)
+async def delete(page: ConsolePage, form: Form) -> ActionResult:
     path = str(_xid_in(f"/{page.request.match_info['path']}"))
     await page.node.request("DELETE", path, params={"epoch": str(_epoch_in(form))})
     return ActionResult(says=f"{path} is deleted.", page=entity_url(path.rpartition("/")[0]))
 
 
-EDIT = Action(
-    path="/console/edit/{path:.*}",
-    name="Edit",
-    needs=Permission.WRITE,
-    ask=_ask_change,
-    act=_change,
-    largest=_LARGEST_FORM,
-)
-DELETE = Action(
-    path="/console/delete/{path:.*}",
-    name="Delete",
-    needs=Permission.WRITE,
-    ask=_ask_deletion,
-    act=_delete,
-)
-CREATE = Action(
-    path="/console/new/entity",
-    name="New",
-    needs=Permission.WRITE,
-    ask=_ask_creation,
-    act=_create,
-    largest=_LARGEST_FORM,
-)
-NEW_VERSION = replace(CREATE, name="New version")
+NEW_VERSION = replace(create, name="New version")

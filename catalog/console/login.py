@@ -12,17 +12,10 @@ from aiohttp import hdrs, web
 
 from catalog.access.codelogin import CodeLogin, LoginAttempt, LoginFailed, ProviderTokens
 from catalog.client.errors import Refused
-from catalog.console.forms import read_form
+from catalog.console import sessions
+from catalog.console.actions import read_form
 from catalog.console.nodecalls import NodeCalls
 from catalog.console.page import LOGIN, answer_refusal, render_bare
-from catalog.console.sessions import (
-    begin_session,
-    check_same_site,
-    cookie_name,
-    end_session,
-    is_private,
-    is_secure,
-)
 from catalog.context import CONTEXT
 from catalog.http.route import Route
 from catalog.model.errors import NotFound
@@ -62,7 +55,7 @@ async def log_in(request: web.Request) -> web.Response:
     form = await read_form(request, largest=_LARGEST_FORM)
     token = form.get("token", "").strip().removeprefix("Bearer ").strip()
     target = form.get("next", "")
-    if not is_private(request):
+    if not sessions.is_private(request):
         return _form(request, target, status=403)
     if not _TOKEN.fullmatch(token):
         return _form(request, target, "Paste the whole token, without quotes.", status=400)
@@ -77,7 +70,7 @@ async def log_in(request: web.Request) -> web.Response:
 async def go_to_provider(request: web.Request) -> web.Response:
     """Lead the browser to the log-in of the provider."""
     target = _safe_target(request.query.get("next", ""))
-    if not is_private(request):
+    if not sessions.is_private(request):
         return _form(request, target, status=403)
     attempt = LoginAttempt(secrets.token_urlsafe(32))
     try:
@@ -88,11 +81,11 @@ async def go_to_provider(request: web.Request) -> web.Response:
     # The page to return to is kept beside the secret, as text that a cookie may have.
     kept = base64.urlsafe_b64encode(target[:_LONGEST_TARGET].encode()).decode()
     response.set_cookie(
-        cookie_name(request, _ATTEMPT),
+        sessions.cookie_name(request, _ATTEMPT),
         f"{attempt.secret}.{kept}",
         max_age=_ATTEMPT_SECONDS,
         path="/",
-        secure=is_secure(request),
+        secure=sessions.is_secure(request),
         httponly=True,
         samesite="Lax",
     )
@@ -101,12 +94,12 @@ async def go_to_provider(request: web.Request) -> web.Response:
 
 async def return_from_provider(request: web.Request) -> web.Response:
     """Begin a session with the tokens of the provider to which the browser was led."""
-    name = cookie_name(request, _ATTEMPT)
+    name = sessions.cookie_name(request, _ATTEMPT)
     secret, _, kept = request.cookies.get(name, "").partition(".")
     with contextlib.suppress(ValueError):
         kept = base64.urlsafe_b64decode(kept).decode()
     target = _safe_target(kept)
-    if not is_private(request):
+    if not sessions.is_private(request):
         return _form(request, target, status=403)
     provider = _provider_of(request)
     answer = {each: text for each, text in request.query.items() if len(text) <= _LONGEST_PART}
@@ -119,7 +112,7 @@ async def return_from_provider(request: web.Request) -> web.Response:
         response = _form(request, target, str(error), status=400 if error.is_final else 502)
     else:
         response = await _let_in(request, target, tokens, _NOT_FOR_NODE)
-    response.del_cookie(name, path="/", secure=is_secure(request), samesite="Lax")
+    response.del_cookie(name, path="/", secure=sessions.is_secure(request), samesite="Lax")
     return response
 
 
@@ -148,20 +141,20 @@ async def _let_in(
     response = web.Response(status=303, headers={hdrs.LOCATION: _safe_target(target)})
     # An open node knows no tokens, and has no sessions.
     if not reader.open:
-        await begin_session(request, response, tokens)
+        await sessions.begin_session(request, response, tokens)
     return response
 
 
 async def log_out(request: web.Request) -> web.Response:
     """End the session."""
-    check_same_site(request)
+    sessions.check_same_site(request)
     response = web.Response(status=303, headers={hdrs.LOCATION: LOGIN})
-    await end_session(request, response)
+    await sessions.end_session(request, response)
     return response
 
 
 def _form(request: web.Request, target: str, fault: str = "", *, status: int = 200) -> web.Response:
-    is_safe = is_private(request)
+    is_safe = sessions.is_private(request)
     settings = request[CONTEXT].settings
     return render_bare(
         "login.html",

@@ -5,15 +5,15 @@ The console has no other way to the catalog.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
 from yarl import URL
 
 from catalog.client.connection import Answer, Params
-from catalog.client.errors import Problem, Refused
+from catalog.client.errors import BadAnswer, Problem, Refused
 from catalog.http.inprocess import LARGEST_ANSWER, InProcessCalls, stream_in_process
 from catalog.operations.authoritycards import (
     LIST_AUTHORITIES,
@@ -23,6 +23,8 @@ from catalog.operations.authoritycards import (
     KnownAuthority,
 )
 from catalog.operations.operation import READING
+
+T = TypeVar("T")
 
 _UNNAMED = {True: "this catalog", False: ""}
 # The parameter of operations that tell what they would do.
@@ -68,14 +70,23 @@ class NodeCalls(InProcessCalls):
         """The bytes of a document of the catalog."""
         return (await self.request("GET", path)).body
 
+    async def told(self, asking: Awaitable[T], *statuses: int) -> tuple[T | None, str]:
+        """An answer, or in words why the node refuses the request.
+
+        Args:
+            statuses: the statuses of refusals that the page tells; others are errors.
+        """
+        try:
+            return await asking, ""
+        except Refused as error:
+            if error.problem.status not in statuses:
+                raise
+            return None, refusal_in_words(error)
+
     async def found(self, path: str, params: Params = ()) -> Any:
         """The JSON at a path, or `None` if the reader may not read it or nothing is there."""
-        try:
-            return orjson.loads((await self.request("GET", path, params=params)).body)
-        except Refused as error:
-            if error.problem.status in (401, 403, 404):
-                return None
-            raise
+        answer, _ = await self.told(self.request("GET", path, params=params), 401, 403, 404)
+        return None if answer is None else orjson.loads(answer.body)
 
     async def known(self, authorities: Sequence[str]) -> list[KnownAuthority]:
         """What is known of authorities, at most 100."""
@@ -96,3 +107,17 @@ class NodeCalls(InProcessCalls):
             for each in await self.known(authorities)
         }
         return {authority: name for authority, name in found.items() if name}
+
+
+def refusal_in_words(error: Refused | BadAnswer) -> str:
+    """Why a request was refused, and what helps."""
+    return f"{error.message} {error.hint}".strip()
+
+
+def place_after(answer: Answer, name: str = "after") -> str:
+    """The place after which the next page of a list begins; empty for the last page.
+
+    Args:
+        name: the parameter that names the place.
+    """
+    return URL(answer.next_page).query.get(name, "") if answer.next_page else ""

@@ -10,28 +10,19 @@ from aiohttp import web
 
 from catalog.client.errors import Refused
 from catalog.console.accesspages import can_ask, requests_for
-from catalog.console.actions import Action, ActionQuestion, ActionResult, action_routes, sentence
-from catalog.console.forms import Form
+from catalog.console.actions import (
+    ActionQuestion,
+    ActionResult,
+    Form,
+    action,
+    action_routes,
+    sentence,
+)
 from catalog.console.page import ConsolePage, page_route, render, roles_for
 from catalog.console.startpage import all_pages
 from catalog.model.roles import Permission
-from catalog.operations.access import (
-    DELETE_RULE,
-    DELETE_TOKEN,
-    GET_RULE,
-    GET_TOKEN,
-    LIST_RULES,
-    LIST_TOKENS,
-    GrantingRule,
-)
+from catalog.operations import access, nodestate
 from catalog.operations.handovers import LIST_HANDOVERS
-from catalog.operations.nodestate import (
-    COUNT_ENTITIES,
-    EXAMINE_NODE,
-    READ_SETTINGS,
-    Examination,
-    ExaminationQuery,
-)
 from catalog.operations.operation import PageQuery
 from catalog.operations.recovery import GET_RECOVERY, RecoveryAnswer
 from catalog.operations.signing import GET_SIGNING, LIST_TRUST
@@ -65,7 +56,7 @@ async def show_health(page: ConsolePage) -> web.Response:
     """
     wanted = page.request.query.get("checks", "")
     waits, counts, (found, fault) = await asyncio.gather(
-        _why_not_ready(page), page.node.call(COUNT_ENTITIES), _examined(page, wanted)
+        _why_not_ready(page), page.node.call(nodestate.COUNT_ENTITIES), _examined(page, wanted)
     )
     return await _render(
         page,
@@ -93,24 +84,19 @@ async def _why_not_ready(page: ConsolePage) -> str:
     return ""
 
 
-async def _examined(page: ConsolePage, wanted: str) -> tuple[Examination | None, str]:
+async def _examined(page: ConsolePage, wanted: str) -> tuple[nodestate.Examination | None, str]:
     """The findings of the checks that were asked for, or why there are none."""
     if not wanted or not page.may_everywhere(Permission.ADMINISTER):
         return None, ""
-    query = ExaminationQuery(outside=wanted == "outside")
-    try:
-        return await page.node.call(EXAMINE_NODE, query=query), ""
-    except Refused as error:
-        if error.problem.status != 429:
-            raise
-        return None, f"{error.message} {error.hint}".strip()
+    query = nodestate.ExaminationQuery(outside=wanted == "outside")
+    return await page.node.told(page.node.call(nodestate.EXAMINE_NODE, query=query), 429)
 
 
 async def show_settings(page: ConsolePage) -> web.Response:
     """The settings in force, those that were given first."""
     found = None
     if page.may_everywhere(Permission.ADMINISTER):
-        found = (await page.node.call(READ_SETTINGS)).settings
+        found = (await page.node.call(nodestate.READ_SETTINGS)).settings
     return await _render(
         page,
         "settings.html",
@@ -124,7 +110,9 @@ async def show_access(page: ConsolePage) -> web.Response:
     """Requests for access, tokens and rules, as far as the reader decides about them."""
     after = page.request.query.get("after", "")[:64]
     requests, tokens, rules = await asyncio.gather(
-        requests_for(page), all_pages(page, LIST_TOKENS, Permission.ADMINISTER), _rules(page, after)
+        requests_for(page),
+        all_pages(page, access.LIST_TOKENS, Permission.ADMINISTER),
+        _rules(page, after),
     )
     return await _render(
         page,
@@ -142,9 +130,9 @@ async def show_access(page: ConsolePage) -> web.Response:
     )
 
 
-async def _rules(page: ConsolePage, after: str) -> list[GrantingRule]:
+async def _rules(page: ConsolePage, after: str) -> list[access.GrantingRule]:
     query = PageQuery(limit=_SHOWN, after=after)
-    found = await all_pages(page, LIST_RULES, Permission.GRANT, query=query, most=1)
+    found = await all_pages(page, access.LIST_RULES, Permission.GRANT, query=query, most=1)
     return found[0].rules if found else []
 
 
@@ -168,17 +156,13 @@ async def show_authority(page: ConsolePage) -> web.Response:
 
 
 async def _recovery(page: ConsolePage) -> RecoveryAnswer | None:
-    try:
-        found = await all_pages(page, GET_RECOVERY, Permission.ADMINISTER, most=1)
-    except Refused as error:
-        if error.problem.status != 404:
-            raise
-        return None
+    asking = all_pages(page, GET_RECOVERY, Permission.ADMINISTER, most=1)
+    found, _ = await page.node.told(asking, 404)
     return found[0] if found else None
 
 
 async def _ask_end_token(page: ConsolePage, _: Form) -> ActionQuestion:
-    token = await page.node.call(GET_TOKEN, id=page.request.match_info["id"])
+    token = await page.node.call(access.GET_TOKEN, id=page.request.match_info["id"])
     return ActionQuestion(
         title=sentence("Remove the token {}?", token.name or token.id),
         button="Remove it",
@@ -193,13 +177,14 @@ async def _ask_end_token(page: ConsolePage, _: Form) -> ActionQuestion:
     )
 
 
-async def _end_token(page: ConsolePage, _: Form) -> ActionResult:
-    await page.node.call(DELETE_TOKEN, id=page.request.match_info["id"])
+@action(f"{_PATH}/access/tokens/{{id}}/remove", "Remove", Permission.ADMINISTER, _ask_end_token)
+async def end_token(page: ConsolePage, _: Form) -> ActionResult:
+    await page.node.call(access.DELETE_TOKEN, id=page.request.match_info["id"])
     return ActionResult(says="The token is removed.", page=f"{_PATH}/access")
 
 
 async def _ask_end_rule(page: ConsolePage, _: Form) -> ActionQuestion:
-    rule = await page.node.call(GET_RULE, id=page.request.match_info["id"])
+    rule = await page.node.call(access.GET_RULE, id=page.request.match_info["id"])
     return ActionQuestion(
         title=sentence("Take the role {} from {}?", rule.role, rule.who),
         button="Take it back",
@@ -212,30 +197,16 @@ async def _ask_end_rule(page: ConsolePage, _: Form) -> ActionQuestion:
     )
 
 
-async def _end_rule(page: ConsolePage, _: Form) -> ActionResult:
-    await page.node.call(DELETE_RULE, id=page.request.match_info["id"])
+@action(f"{_PATH}/access/rules/{{id}}/remove", "Remove", Permission.GRANT, _ask_end_rule)
+async def end_rule(page: ConsolePage, _: Form) -> ActionResult:
+    await page.node.call(access.DELETE_RULE, id=page.request.match_info["id"])
     return ActionResult(says="The rule is removed.", page=f"{_PATH}/access")
 
-
-END_TOKEN = Action(
-    path=f"{_PATH}/access/tokens/{{id}}/remove",
-    name="Remove",
-    needs=Permission.ADMINISTER,
-    ask=_ask_end_token,
-    act=_end_token,
-)
-END_RULE = Action(
-    path=f"{_PATH}/access/rules/{{id}}/remove",
-    name="Remove",
-    needs=Permission.GRANT,
-    ask=_ask_end_rule,
-    act=_end_rule,
-)
 
 operation_routes = (
     page_route(_PATH, show_health),
     page_route(f"{_PATH}/settings", show_settings),
     page_route(f"{_PATH}/access", show_access),
     page_route(f"{_PATH}/authority", show_authority),
-    *action_routes(END_TOKEN, END_RULE),
+    *action_routes(end_token, end_rule),
 )

@@ -1,7 +1,13 @@
-"""Pages: who reads, how a page is rendered, and the headers and refusals of every page."""
+"""Pages: who reads, how a page is rendered, and the headers and refusals of every page.
+
+A notice says what an action has done, once, on the page to which the action leads. The notice is in
+a cookie, and not in the URL: a page that is reloaded, kept or sent tells nothing that has passed.
+"""
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -9,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import orjson
 from aiohttp import hdrs, web
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
@@ -16,26 +23,73 @@ from markupsafe import Markup, escape
 from catalog.access.identity import unauthenticated
 from catalog.client.errors import BadAnswer, Problem, Refused
 from catalog.console.nodecalls import NodeCalls
-from catalog.console.notices import forget_notice, notice_for
-from catalog.console.sessions import token_of
+from catalog.console.sessions import cookie_name, is_secure, token_of
 from catalog.console.staticfiles import address_of
 from catalog.http.problems import PROBLEM, problem_of
 from catalog.http.route import Route
 from catalog.load.longwork import aside
+from catalog.model import roles
 from catalog.model.concorderrors import Forbidden
-from catalog.model.roles import (
-    PATH_PERMISSIONS,
-    PERMISSIONS,
-    WHOLE_CATALOG,
-    Permission,
-    covers,
-    roles_with,
-)
 from catalog.model.schema import RESERVED_GROUP_NAMES
 from catalog.model.timestamps import parse_time
 from catalog.model.xid import Xid
 from catalog.operations.access import WHOAMI, Whoami
 from catalog.operations.operation import Anyone, Operation
+
+_NAME = "concord-notice"
+_LONGEST_COOKIE = 3800
+_LONGEST = 600
+_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sentence about an action, and whether the action went well."""
+
+    says: str
+    is_well: bool = True
+
+
+def lead_to(request: web.Request, target: str, notice: Notice) -> web.Response:
+    """Lead to a page of the console, which tells a notice.
+
+    Args:
+        target: the path and query of the page.
+    """
+    response = web.Response(status=303, headers={"Location": target})
+    told = orjson.dumps([target, notice.says[:_LONGEST], notice.is_well])
+    value = base64.urlsafe_b64encode(told).decode()
+    # A longer cookie would be refused by the browser, and the page is right without the notice.
+    if len(value) <= _LONGEST_COOKIE:
+        response.set_cookie(
+            cookie_name(request, _NAME),
+            value,
+            max_age=_SECONDS,
+            path="/",
+            secure=is_secure(request),
+            httponly=True,
+            samesite="Strict",
+        )
+    return response
+
+
+def notice_for(request: web.Request) -> Notice | None:
+    """The notice that a page is to tell, if there is one."""
+    value = request.cookies.get(cookie_name(request, _NAME), "")
+    if not value or len(value) > _LONGEST_COOKIE:
+        return None
+    with contextlib.suppress(ValueError):
+        match orjson.loads(base64.urlsafe_b64decode(value)):
+            case [target, str(says), bool(is_well)] if target == request.path_qs:
+                return Notice(says[:_LONGEST], is_well)
+    return None
+
+
+def forget_notice(request: web.Request, response: web.StreamResponse) -> None:
+    """Have the browser forget a notice, which the response tells."""
+    name = cookie_name(request, _NAME)
+    response.del_cookie(name, path="/", secure=is_secure(request), samesite="Strict")
+
 
 LOGIN = "/console/login"
 ENTITIES = "/console/e"
@@ -49,14 +103,14 @@ _HEADERS = {
     # With `no-referrer`, browsers send forms with the origin `null`, as other sites do.
     "Referrer-Policy": "same-origin",
 }
-_PLACES: tuple[tuple[str, str, Permission | None], ...] = (
+_PLACES: tuple[tuple[str, str, roles.Permission | None], ...] = (
     ("Catalog", ENTITIES, None),
     ("Changes", "/console/changes", None),
     ("Check", "/console/check", None),
-    ("Federation", "/console/federation", Permission.REPLICATE),
-    ("Subscriptions", "/console/subscriptions", Permission.SUBSCRIBE),
+    ("Federation", "/console/federation", roles.Permission.REPLICATE),
+    ("Subscriptions", "/console/subscriptions", roles.Permission.SUBSCRIBE),
     ("Live", "/console/live", None),
-    ("Comparisons", "/console/comparisons", Permission.REPLICATE),
+    ("Comparisons", "/console/comparisons", roles.Permission.REPLICATE),
     ("Operation", "/console/operation", None),
 )
 _LONGEST_LINE = 240
@@ -79,7 +133,7 @@ class ConsolePage:
     reader: Whoami
     has_session: bool
 
-    def may(self, permission: Permission, within: str = "") -> bool:
+    def may(self, permission: roles.Permission, within: str = "") -> bool:
         """Whether the reader has a permission in the whole catalog, or in a group.
 
         Args:
@@ -88,24 +142,26 @@ class ConsolePage:
         if self.reader.open:
             return True
         # A reader with more grants than are listed may have the permission in a group of another.
-        if self.reader.more and any(permission in each for each in PATH_PERMISSIONS.values()):
+        if self.reader.more and any(permission in each for each in roles.PATH_PERMISSIONS.values()):
             return True
         return any(
             permission
-            in (PERMISSIONS if each.path == WHOLE_CATALOG else PATH_PERMISSIONS)[each.role]
-            and (not within or covers(each.path, within))
+            in (roles.PERMISSIONS if each.path == roles.WHOLE_CATALOG else roles.PATH_PERMISSIONS)[
+                each.role
+            ]
+            and (not within or roles.covers(each.path, within))
             for each in self.reader.grants
         )
 
-    def may_everywhere(self, permission: Permission) -> bool:
+    def may_everywhere(self, permission: roles.Permission) -> bool:
         """Whether the reader has a permission in the whole catalog."""
         return self.reader.open or any(
-            permission in PERMISSIONS[each.role]
+            permission in roles.PERMISSIONS[each.role]
             for each in self.reader.grants
-            if each.path == WHOLE_CATALOG
+            if each.path == roles.WHOLE_CATALOG
         )
 
-    def demand(self, permission: Permission) -> None:
+    def demand(self, permission: roles.Permission) -> None:
         """Refuse a reader who lacks a permission; the operations of the page check the same.
 
         Raises:
@@ -232,9 +288,9 @@ def _login_for(request: web.Request) -> str:
     return f"{LOGIN}?next={quote(request.path_qs, safe='')}"
 
 
-def roles_for(permission: Permission) -> str:
+def roles_for(permission: roles.Permission) -> str:
     """The roles with a permission, in words."""
-    return " or ".join(roles_with(permission))
+    return " or ".join(roles.roles_with(permission))
 
 
 def entity_url(path: str) -> str:

@@ -11,17 +11,8 @@ from markupsafe import Markup
 
 from catalog.client.errors import Refused
 from catalog.console.page import ConsolePage, page_route, render, short_authority
+from catalog.operations import search
 from catalog.operations.references import READ_REFERENCES, ReferencesQuery
-from catalog.operations.search import (
-    LONGEST_WORDS,
-    SEARCH,
-    Facet,
-    Facets,
-    Hit,
-    SearchAnswer,
-    SearchMatch,
-    SearchQuery,
-)
 
 _SHOWN = 20
 _FURTHEST = 2000
@@ -41,7 +32,7 @@ class FoundEntity:
         others: further places with the words, each with its texts.
     """
 
-    hit: Hit
+    hit: search.Hit
     id: Markup
     name: Markup
     description: Markup
@@ -52,13 +43,17 @@ class FoundEntity:
 async def show_search(page: ConsolePage) -> web.Response:
     """The hits of a search, which the browser asks for as one types."""
     asked = page.request.query
-    words = asked.get("q", "")[:LONGEST_WORDS]
+    words = asked.get("q", "")[: search.LONGEST_WORDS]
     given = {name: asked.get(name, "")[:2048] for name in _CONDITIONS}
     after = asked.get("after", "")[:4]
-    found, fault = SearchAnswer(hits=[], count=0, complete=True, facets=Facets()), ""
+    found, fault, first = (
+        search.SearchAnswer(hits=[], count=0, complete=True, facets=search.Facets()),
+        "",
+        0,
+    )
     is_asked = bool(words.strip() or any(given.values()))
     if is_asked:
-        query = SearchQuery(
+        query = search.SearchQuery(
             q=words,
             type=given["type"] or None,
             authority=given["authority"] or None,
@@ -67,15 +62,9 @@ async def show_search(page: ConsolePage) -> web.Response:
             limit=_SHOWN,
             after=min(int(after), _FURTHEST) if after.isascii() and after.isdigit() else 0,
         )
-        try:
-            found = await page.node.call(SEARCH, query=query)
-        except Refused as error:
-            if error.problem.status != 400:
-                raise
-            fault = f"{error.message} {error.hint}".strip()
-        first = query.after
-    else:
-        first = 0
+        asking = page.node.call(search.SEARCH, query=query)
+        answer, fault = await page.node.told(asking, 400)
+        found, first = answer or found, query.after
     owners = [facet.value for facet in found.facets.authority]
     names = await page.node.names([*filter(None, {given["authority"], *owners})])
     return await render(
@@ -96,7 +85,7 @@ async def show_search(page: ConsolePage) -> web.Response:
     )
 
 
-async def _users_of(page: ConsolePage, hits: Sequence[Hit]) -> dict[str, int]:
+async def _users_of(page: ConsolePage, hits: Sequence[search.Hit]) -> dict[str, int]:
     """How many entities refer to each hit; hits whose references take too long are left out.
 
     One hit after another is looked at, so that a page takes one connection of the database.
@@ -110,7 +99,7 @@ async def _users_of(page: ConsolePage, hits: Sequence[Hit]) -> dict[str, int]:
     return users
 
 
-def _shown(hit: Hit) -> FoundEntity:
+def _shown(hit: search.Hit) -> FoundEntity:
     id = hit.xid.rpartition("/")[2]
     heads = {match.place: match for match in hit.matches if match.place in _HEAD}
     others: dict[str, list[Markup]] = {}
@@ -127,11 +116,11 @@ def _shown(hit: Hit) -> FoundEntity:
     )
 
 
-def _or_plain(match: SearchMatch | None, text: str) -> Markup:
+def _or_plain(match: search.SearchMatch | None, text: str) -> Markup:
     return Markup("{}").format(text) if match is None else _marked(match)
 
 
-def _marked(match: SearchMatch) -> Markup:
+def _marked(match: search.SearchMatch) -> Markup:
     """A text with its marked parts; the text itself never becomes HTML."""
     parts, end, text = [], 0, match.text
     for mark in match.marks:
@@ -142,10 +131,10 @@ def _marked(match: SearchMatch) -> Markup:
 
 
 def _facets(
-    facets: Facets, names: Mapping[str, str]
-) -> list[tuple[str, str, list[tuple[Facet, str]]]]:
+    facets: search.Facets, names: Mapping[str, str]
+) -> list[tuple[str, str, list[tuple[search.Facet, str]]]]:
     """The facets that the reader can choose from: parameter, title, and values with their texts."""
-    shown: list[tuple[str, str, Sequence[Facet]]] = [
+    shown: list[tuple[str, str, Sequence[search.Facet]]] = [
         ("type", "Type", facets.type),
         ("format", "Format", facets.format),
         ("authority", "Owner", facets.authority),

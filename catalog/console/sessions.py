@@ -24,15 +24,7 @@ from catalog.context import CONTEXT
 from catalog.keys.keyring import EncryptionKey, KeyRing, SecretPlace
 from catalog.model.concorderrors import OriginRefused
 from catalog.settings.settingvalues import is_loopback
-from catalog.store.consolesessions import (
-    LONGEST,
-    add_session,
-    begin_renewal,
-    find_session,
-    is_open,
-    remove_session,
-    renew_session,
-)
+from catalog.store import consolesessions
 
 _FORM = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _NAME = "concord"
@@ -55,11 +47,11 @@ async def begin_session(
     secret = secrets.token_urlsafe(32)
     sealed = _sealed(secret, tokens)
     async with request[CONTEXT].database.transaction() as connection:
-        await add_session(connection, _digest(secret), sealed, datetime.now(UTC))
+        await consolesessions.add_session(connection, _digest(secret), sealed, datetime.now(UTC))
     response.set_cookie(
         cookie_name(request, _NAME),
         secret,
-        max_age=int(LONGEST.total_seconds()),
+        max_age=int(consolesessions.LONGEST.total_seconds()),
         path="/",
         secure=is_secure(request),
         httponly=True,
@@ -73,7 +65,7 @@ async def token_of(request: web.Request) -> str | None:
     if secret is None:
         return None
     async with request[CONTEXT].database.acquire() as connection:
-        sealed = await find_session(connection, _digest(secret), datetime.now(UTC))
+        sealed = await consolesessions.find_session(connection, _digest(secret), datetime.now(UTC))
     if sealed is None:
         return None
     tokens: ProviderTokens | None = _opened(secret, sealed)
@@ -97,7 +89,7 @@ async def _renewed(
     """
     context, digest = request[CONTEXT], _digest(secret)
     async with context.database.transaction() as connection:
-        is_first = await begin_renewal(connection, digest, datetime.now(UTC))
+        is_first = await consolesessions.begin_renewal(connection, digest, datetime.now(UTC))
     if not is_first:
         return await _renewed_by_another(request, secret, tokens)
     try:
@@ -106,10 +98,10 @@ async def _renewed(
         if not error.is_final:
             return tokens
         async with context.database.transaction() as connection:
-            await remove_session(connection, digest)
+            await consolesessions.remove_session(connection, digest)
         return None
     async with context.database.transaction() as connection:
-        await renew_session(connection, digest, _sealed(secret, found))
+        await consolesessions.renew_session(connection, digest, _sealed(secret, found))
     return found
 
 
@@ -119,7 +111,9 @@ async def _renewed_by_another(
     for _ in range(_LOOKS):
         await asyncio.sleep(_LOOK_SECONDS)
         async with request[CONTEXT].database.acquire() as connection:
-            sealed = await find_session(connection, _digest(secret), datetime.now(UTC))
+            sealed = await consolesessions.find_session(
+                connection, _digest(secret), datetime.now(UTC)
+            )
         if sealed is None:
             return None
         if (found := _opened(secret, sealed)) != tokens:
@@ -133,7 +127,7 @@ async def has_session(request: web.Request) -> bool:
     if secret is None:
         return False
     async with request[CONTEXT].database.acquire() as connection:
-        return await is_open(connection, _digest(secret), datetime.now(UTC))
+        return await consolesessions.is_open(connection, _digest(secret), datetime.now(UTC))
 
 
 async def end_session(request: web.Request, response: web.StreamResponse) -> None:
@@ -142,7 +136,7 @@ async def end_session(request: web.Request, response: web.StreamResponse) -> Non
     if secret is None:
         return
     async with request[CONTEXT].database.transaction() as connection:
-        await remove_session(connection, _digest(secret))
+        await consolesessions.remove_session(connection, _digest(secret))
     name = cookie_name(request, _NAME)
     response.del_cookie(name, path="/", secure=is_secure(request), samesite="Lax")
 

@@ -10,17 +10,8 @@ from fnmatch import fnmatchcase
 
 from aiohttp import hdrs, web
 
-from catalog.client.errors import Refused
+from catalog.console import attention
 from catalog.console.accesspages import requests_for
-from catalog.console.attention import (
-    concern_of_comparisons,
-    concern_of_credential,
-    concern_of_link,
-    concern_of_request,
-    concern_of_subscription,
-    concern_of_token,
-    worst_first,
-)
 from catalog.console.changepage import changes_for, shown_changes
 from catalog.console.page import ConsolePage, answer_refusal, page_route, render, roles_for
 from catalog.http.route import Route
@@ -68,16 +59,16 @@ async def show_start(page: ConsolePage) -> web.Response:
     )
     tokens = await all_pages(page, LIST_TOKENS, Permission.ADMINISTER)
     now = datetime.now(UTC)
-    faulty = [link for link in links if concern_of_link(link) is not None]
+    faulty = [link for link in links if attention.concern_of_link(link) is not None]
     cards = await page.node.cards(sorted({each.authority for each in faulty if each.authority}))
-    concerns = worst_first(
+    concerns = attention.worst_first(
         [
-            *(concern_of_link(each, cards) for each in faulty),
-            *map(concern_of_subscription, subscriptions),
-            concern_of_comparisons(reports, now),
-            *(concern_of_request(each, now) for each in requests),
-            *(concern_of_credential(each, now) for each in subscriptions),
-            *(concern_of_token(each, now) for found in tokens for each in found.tokens),
+            *(attention.concern_of_link(each, cards) for each in faulty),
+            *map(attention.concern_of_subscription, subscriptions),
+            attention.concern_of_comparisons(reports, now),
+            *(attention.concern_of_request(each, now) for each in requests),
+            *(attention.concern_of_credential(each, now) for each in subscriptions),
+            *(attention.concern_of_token(each, now) for found in tokens for each in found.tokens),
         ]
     )
     return await render(
@@ -163,17 +154,16 @@ async def all_pages(
 ) -> list[Answered]:
     """The first pages of a list; none if the reader lacks the permission."""
     found: list[Answered] = []
-    if not page.may(permission):
-        return found
-    try:
+
+    async def collect() -> None:
         async for each in page.node.call_pages(operation, query=query):
             found.append(each)
             if len(found) == most:
                 break
-    except Refused as error:
+
+    if page.may(permission):
         # The right may have been withdrawn since the page asked who its reader is.
-        if error.problem.status != 403:
-            raise
+        await page.node.told(collect(), 403)
     return found
 
 

@@ -1,1 +1,1 @@
-"""A demo in seven steps, with a federation of four nodes on this machine."""
+"""Demos in seven steps, each with a federation on this machine."""

@@ -9,15 +9,13 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from catalog.client import Client
 from catalog.store.datadirectory import temporary_directory
 from catalog.store.embedded import start_embedded
-
-NAMES = ("eu", "us", "hub", "edge")
 
 _START_SECONDS = 60
 _STOP_SECONDS = 15
@@ -41,7 +39,7 @@ class Member:
     dsn: str
     log: Path
     client: Client
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str]
     process: asyncio.subprocess.Process | None = None
 
     @property
@@ -58,9 +56,6 @@ class Federation:
 
     def __getitem__(self, name: str) -> Member:
         return self.members[name]
-
-    def client(self, name: str) -> Client:
-        return self.members[name].client
 
     async def start(self, *names: str) -> None:
         """Start the named nodes, and wait until each node answers.
@@ -125,18 +120,16 @@ class Federation:
 
 
 @contextlib.asynccontextmanager
-async def open_federation(
-    names: Sequence[str] = NAMES, settings: Mapping[str, Mapping[str, str]] | None = None
-) -> AsyncIterator[Federation]:
+async def open_federation(nodes: Mapping[str, Mapping[str, str]]) -> AsyncIterator[Federation]:
     """The nodes, not started yet; databases and logs are removed at the end of the context.
 
     Args:
-        settings: additions to the settings of every node, by the name of the node.
+        nodes: additions to the settings of every node, by the name of the node.
     """
     async with contextlib.AsyncExitStack() as stack:
         directory = stack.enter_context(temporary_directory("concord-demo-"))
         federation = Federation(directory=directory)
-        for name, port in zip(names, free_ports(len(names)), strict=True):
+        for (name, settings), port in zip(nodes.items(), free_ports(len(nodes)), strict=True):
             server = await start_embedded(directory / "postgresql", database=name)
             stack.push_async_callback(server.stop)
             client = await stack.enter_async_context(Client.open(f"http://127.0.0.1:{port}"))
@@ -146,7 +139,7 @@ async def open_federation(
                 dsn=server.dsn,
                 log=directory / f"{name}.log",
                 client=client,
-                settings=(settings or {}).get(name, {}),
+                settings=settings,
             )
         # Registered last, so that the nodes stop before their databases.
         stack.push_async_callback(federation.stop)

@@ -7,8 +7,7 @@ servers, which a node can follow, too.
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -18,20 +17,6 @@ from aiohttp import web
 Json = dict[str, Any]
 
 _SPECVERSION = "1.0-rc4"
-_SINGULARS = {
-    "endpoints": "endpoint",
-    "messagegroups": "messagegroup",
-    "schemagroups": "schemagroup",
-    "messages": "message",
-    "schemas": "schema",
-}
-_RESOURCES = {
-    "endpoints": ("messages",),
-    "messagegroups": ("messages",),
-    "schemagroups": ("schemas",),
-}
-# The type of resources with documents as versions.
-_DOCUMENTED = "schemas"
 _PAGE = 4
 _CAPABILITIES = {
     "available": {"capabilities": {}, "entities": {}},
@@ -42,22 +27,23 @@ _CAPABILITIES = {
 _BEGAN = "2026-01-01T00:00:00Z"
 
 
+def _resources_of(plural: str) -> str:
+    return "schemas" if plural == "schemagroups" else "messages"
+
+
 @dataclass(slots=True)
 class StaticServer:
     """A registry with the groups of documents, by plural and id."""
 
     registryid: str
     groups: dict[str, dict[str, Json]]
-    url: str = ""
-    epoch: int = 1
+    url: str
     epochs: dict[str, int] = field(default_factory=dict)
 
     def describe(self, xid: str, text: str) -> None:
         """Change the description of a message with a single version."""
         _, plural, gid, resources, rid = xid.split("/")
-        resource = self.groups[plural][gid][resources][rid]
-        versions = resource.get("versions") or {"1": resource}
-        versions["1"]["description"] = text
+        _versions_of(self.groups[plural][gid][resources][rid])["1"]["description"] = text
         for path in (xid, f"{xid}/versions/1"):
             self.epochs[path] = self.epochs.get(path, 1) + 1
 
@@ -72,11 +58,11 @@ class StaticServer:
         for plural, groups in self.groups.items():
             for gid, group in groups.items():
                 yield f"/{plural}/{gid}"
-                for resources in _RESOURCES[plural]:
-                    for rid, resource in group.get(resources, {}).items():
-                        xid = f"/{plural}/{gid}/{resources}/{rid}"
-                        yield xid
-                        yield from (f"{xid}/versions/{vid}" for vid in _versions_of(resource))
+                resources = _resources_of(plural)
+                for rid, resource in group.get(resources, {}).items():
+                    xid = f"/{plural}/{gid}/{resources}/{rid}"
+                    yield xid
+                    yield from (f"{xid}/versions/{vid}" for vid in _versions_of(resource))
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         names = [name for name in request.path.split("/") if name]
@@ -87,8 +73,6 @@ class StaticServer:
             shown = self._find(names, wanted)
         except KeyError:
             return web.json_response({"title": "There is no such entity."}, status=404)
-        if isinstance(shown, bytes):
-            return web.Response(body=shown, content_type="application/json")
         if len(names) % 2 == 0 or names[-1] == "meta":
             return web.json_response(shown)
         return self._page(request, shown)
@@ -104,8 +88,8 @@ class StaticServer:
             response.headers["Link"] = f"<{self.url}{request.path}?{following}>; rel=next"
         return response
 
-    def _find(self, names: list[str], inline: list[str]) -> Json | bytes:
-        """The answer for a path.
+    def _find(self, names: list[str], inline: list[str]) -> Json:
+        """The answer for a path; the path of a schema or its version is that of its document.
 
         Raises:
             KeyError: the path does not exist.
@@ -114,75 +98,57 @@ class StaticServer:
             case []:
                 return self._root()
             case [plural]:
-                found = self.groups[plural]
-                return {gid: self._group(plural, gid, inline) for gid in found}
+                return {gid: self._group(plural, gid, inline) for gid in self.groups[plural]}
             case [plural, gid]:
                 return self._group(plural, gid, inline)
-            case [plural, gid, resources]:
-                members = self._resources(plural, gid, resources)
-                path = f"/{plural}/{gid}/{resources}"
-                return {
-                    rid: self._resource(f"{path}/{rid}", each, inline)
-                    for rid, each in members.items()
-                }
-            case [plural, gid, resources, named, *rest]:
-                rid = named.removesuffix("$details")
-                resource = self._resources(plural, gid, resources)[rid]
-                xid, details = f"/{plural}/{gid}/{resources}/{rid}", rid != named
-                return self._of_resource(xid, resource, rest, inline, details=details)
-        raise KeyError(names)
-
-    def _of_resource(
-        self, xid: str, resource: Json, rest: list[str], inline: list[str], *, details: bool
-    ) -> Json | bytes:
-        match rest:
-            case [] if details or f"/{_DOCUMENTED}/" not in xid:
-                return self._resource(xid, resource, inline)
-            case []:
-                return _document_in(_versions_of(resource)[_newest(resource)])
+        plural, gid, resources, *rest = names
+        members: dict[str, Json] = self.groups[plural][gid].get(resources, {})
+        path = f"/{plural}/{gid}/{resources}"
+        if not rest:
+            return {rid: self._resource(f"{path}/{rid}", members[rid], inline) for rid in members}
+        rid, *inner = [each.removesuffix("$details") for each in rest]
+        xid, resource = f"{path}/{rid}", members[rid]
+        versions = _versions_of(resource)
+        has_document = resources == "schemas" and not names[-1].endswith("$details")
+        match inner:
             case ["meta"]:
                 return self._meta(xid, resource)
             case ["versions"]:
-                return {vid: self._version(xid, resource, vid) for vid in _versions_of(resource)}
+                return {vid: self._version(xid, resource, vid) for vid in versions}
+            case []:
+                newest = versions[_newest(resource)].get("schema", {})
+                return newest if has_document else self._resource(xid, resource, inline)
             case ["versions", vid]:
-                shown = self._version(xid, resource, vid.removesuffix("$details"))
-                if vid.endswith("$details") or f"/{_DOCUMENTED}/" not in xid:
-                    return shown
-                return _document_in(_versions_of(resource)[vid])
-        raise KeyError(rest)
-
-    def _resources(self, plural: str, gid: str, resources: str) -> Mapping[str, Json]:
-        if resources not in _RESOURCES[plural]:
-            raise KeyError(resources)
-        found: Mapping[str, Json] = self.groups[plural][gid].get(resources, {})
-        return found
+                document = versions[vid].get("schema", {})
+                return document if has_document else self._version(xid, resource, vid)
+        raise KeyError(names)
 
     def _root(self) -> Json:
         shown = {
             "specversion": _SPECVERSION,
             "registryid": self.registryid,
             **self._common("/"),
-            "epoch": self.epoch,
         }
         for plural, groups in self.groups.items():
-            shown[f"{plural}url"] = f"{self.url}/{plural}"
-            shown[f"{plural}count"] = len(groups)
+            shown |= {f"{plural}url": f"{self.url}/{plural}", f"{plural}count": len(groups)}
         return shown
 
     def _group(self, plural: str, gid: str, inline: list[str]) -> Json:
-        body, xid = self.groups[plural][gid], f"/{plural}/{gid}"
-        shown = {f"{_SINGULARS[plural]}id": gid, **self._common(xid)}
-        shown |= {name: value for name, value in body.items() if name not in _RESOURCES[plural]}
-        for resources in _RESOURCES[plural]:
-            found = body.get(resources, {})
-            shown[f"{resources}url"] = f"{self.url}{xid}/{resources}"
-            shown[f"{resources}count"] = len(found)
-            if "*" in inline or any(each.split(".")[0] == resources for each in inline):
-                below = [each.partition(".")[2] for each in inline]
-                shown[resources] = {
-                    rid: self._resource(f"{xid}/{resources}/{rid}", each, below)
-                    for rid, each in found.items()
-                }
+        body, xid, resources = self.groups[plural][gid], f"/{plural}/{gid}", _resources_of(plural)
+        found = body.get(resources, {})
+        shown = {
+            f"{plural.removesuffix('s')}id": gid,
+            **self._common(xid),
+            **{name: value for name, value in body.items() if name != resources},
+            f"{resources}url": f"{self.url}{xid}/{resources}",
+            f"{resources}count": len(found),
+        }
+        if {each.partition(".")[0] for each in inline} & {"*", resources}:
+            below = [each.partition(".")[2] for each in inline]
+            path = f"{xid}/{resources}"
+            shown[resources] = {
+                rid: self._resource(f"{path}/{rid}", found[rid], below) for rid in found
+            }
         return shown
 
     def _resource(self, xid: str, resource: Json, inline: list[str]) -> Json:
@@ -201,7 +167,7 @@ class StaticServer:
     def _meta(self, xid: str, resource: Json) -> Json:
         newest = _newest(resource)
         return {
-            _id_of(xid): xid.split("/")[-1],
+            **_id_of(xid),
             **self._common(xid),
             "xid": f"{xid}/meta",
             "self": f"{self.url}{xid}/meta",
@@ -213,13 +179,12 @@ class StaticServer:
 
     def _version(self, resource_xid: str, resource: Json, vid: str) -> Json:
         versions = _versions_of(resource)
-        version, xid = versions[vid], f"{resource_xid}/versions/{vid}"
-        ids = list(versions)
+        version, ids = versions[vid], list(versions)
         left_out = ("versions", "schema", "schemabase64")
         return {
-            _id_of(resource_xid): resource_xid.split("/")[-1],
+            **_id_of(resource_xid),
             "versionid": vid,
-            **self._common(xid),
+            **self._common(f"{resource_xid}/versions/{vid}"),
             "isdefault": vid == _newest(resource),
             "ancestorid": ids[max(0, ids.index(vid) - 1)],
             **({"contenttype": "application/json"} if "schema" in version else {}),
@@ -246,13 +211,10 @@ def _newest(resource: Json) -> str:
     return list(_versions_of(resource))[-1]
 
 
-def _document_in(version: Json) -> bytes:
-    return json.dumps(version.get("schema", {})).encode()
-
-
-def _id_of(resource_xid: str) -> str:
-    """The name of the attribute with the id of a resource."""
-    return f"{_SINGULARS[resource_xid.split('/')[3]]}id"
+def _id_of(resource_xid: str) -> Json:
+    """The attribute with the id of a resource."""
+    _, _, _, resources, rid = resource_xid.split("/")
+    return {f"{resources.removesuffix('s')}id": rid}
 
 
 @contextlib.asynccontextmanager

@@ -7,12 +7,7 @@ from typing import Any
 
 import orjson
 
-from catalog.documents.migration import (
-    EDITIONS,
-    NEWEST_EDITION,
-    RESOURCES,
-    SPECVERSIONS,
-)
+from catalog.documents import migration
 from catalog.documents.rewriter import RC4_ATTRIBUTES, DocumentPart, Rewriter
 from catalog.documents.rewrites.attributes import older_reference
 from catalog.documents.rewrites.groups import rewrite_group
@@ -41,7 +36,7 @@ _AMQP_SECTIONS = ("application-properties", "message-annotations", "delivery-ann
 
 def precedes(edition: str, other: str) -> bool:
     """Whether an edition is older than a second edition."""
-    return EDITIONS.index(edition) < EDITIONS.index(other)
+    return migration.EDITIONS.index(edition) < migration.EDITIONS.index(other)
 
 
 def older_entity(members: Members, singular: str, edition: str) -> Members:
@@ -160,7 +155,7 @@ _DERIVED = frozenset(
     | {"messagesurl", "messagescount", "schemasurl", "schemascount"}
 )
 _ROOT_DERIVED = frozenset({"specversion", "self", "shortself", "xid"}).union(
-    *({f"{plural}url", f"{plural}count"} for plural in RESOURCES)
+    *({f"{plural}url", f"{plural}count"} for plural in migration.RESOURCES)
 )
 _CONFIGURATION = frozenset({"capabilities", "model", "modelsource"})
 # Attributes of the default version that the resource does not show.
@@ -181,12 +176,12 @@ def downgrade(document: Mapping[str, Any], edition: str) -> Members:
         document: a document of the newest edition.
         edition: an element of `EDITIONS`.
     """
-    if edition == NEWEST_EDITION:
+    if edition == migration.NEWEST_EDITION:
         return dict(document)
-    written: Members = {"specversion": SPECVERSIONS[edition]}
+    written: Members = {"specversion": migration.SPECVERSIONS[edition]}
     left_out = _ROOT_DERIVED | (_CONFIGURATION if edition in ("0.4", "0.5") else frozenset())
     for name, value in document.items():
-        if name in RESOURCES and isinstance(value, dict):
+        if name in migration.RESOURCES and isinstance(value, dict):
             plural = _CAMEL.get(name, name) if edition == "0.4" else name
             written[plural] = {
                 key: _group(name, key, group, edition) for key, group in value.items()
@@ -199,7 +194,7 @@ def downgrade(document: Mapping[str, Any], edition: str) -> Members:
 
 
 def _group(plural: str, key: str, group: Members, edition: str) -> Members:
-    resources = RESOURCES[plural]
+    resources = migration.RESOURCES[plural]
     own = own_attributes({name: value for name, value in group.items() if name != resources})
     written = older_entity(dict(own), plural.removesuffix("s"), edition)
     if resources == "messages":

@@ -20,10 +20,7 @@ from catalog.documents.rewriter import (
     Rewriter,
     RewriteRule,
 )
-from catalog.documents.rewrites.attributes import (
-    lower_names,
-    rewrite_description,
-)
+from catalog.documents.rewrites.attributes import lower_names, rewrite_description
 from catalog.documents.rewrites.groups import rewrite_group
 from catalog.documents.rewrites.resources import rewrite_message, rewrite_schema
 

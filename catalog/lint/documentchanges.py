@@ -1,8 +1,9 @@
-"""Changes of published entities by documents: which fields differ, and whether readers break."""
+"""Changes of published entities by documents: which fields differ, who breaks, and who refers."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,12 +11,14 @@ import orjson
 
 from catalog.formats.checker import CheckedDocument, Direction, comparison
 from catalog.formats.json_assertions import equal
+from catalog.indexing.references import references_of
 from catalog.lint.fieldchanges import FieldChange, field_changes
 from catalog.lint.lintedcatalog import MemoryCatalog
 from catalog.model.change import differences_between
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
-from catalog.model.xid import Xid, resource_of
+from catalog.model.schema import ResourceType
+from catalog.model.xid import Xid, group_path, resource_of
 from catalog.writing.validation import COMPATIBILITY, DIRECTIONS, FORMAT, DocumentChecker
 
 # Attributes that follow from the versions of a resource and from checks.
@@ -159,14 +162,13 @@ class ChangeFinder:
             return None
         fields = self._attributes(older, newer)
         documents = self.before.document(older.xid), self.after.document(newer.xid)
-        if older.document_sha256 == newer.document_sha256 or are_equal(*documents):
-            is_new = former != newer.xid
-            return (
-                DocumentChange(subject=newer.xid, former=former, fields=fields)
-                if fields or is_new
-                else None
-            )
-        rule, directions = self._rule(newer, older, resource)
+        if self.have_equal_documents(older, newer):
+            if not fields and former == newer.xid:
+                return None
+            return DocumentChange(subject=newer.xid, former=former, fields=fields)
+        # The rule is that before the import, since documents may lower the rule.
+        rule = self.rule_of(resource)
+        directions = self.directions_of(rule, older, newer)
         format = str(newer.attributes.get("format", ""))
         compared = [
             (each, direction)
@@ -201,24 +203,31 @@ class ChangeFinder:
             fields=(*found, *fields),
         )
 
-    def _rule(
-        self, newer: Entity, older: Entity, resource: Entity
-    ) -> tuple[str, tuple[Direction, ...]]:
-        """The rule in force, and the directions in which the two versions can be compared.
+    def kind_of(self, entity: Entity) -> ResourceType | None:
+        """The type of a resource, or of the resource of a version."""
+        path = entity.path
+        return self.configuration.model.resource_type(path.groups, path.resources)
 
-        Args:
-            resource: the resource before the import, since documents may lower the rule.
-        """
-        path = resource.path
-        kind = self.configuration.model.resource_type(path.groups, path.resources)
+    def rule_of(self, resource: Entity) -> str:
+        """The rule of compatibility in force; empty without a rule."""
+        kind = self.kind_of(resource)
         rule = str(resource.attributes.get("compatibility") or "none").lower()
-        if rule == "none" or kind is None or not kind.validatecompatibility:
-            return "", ()
-        format, former = (str(each.attributes.get("format", "")) for each in (newer, older))
-        is_comparable = format.partition("/")[0].lower() == former.partition("/")[0].lower()
-        if not is_comparable or rule not in self.configuration.capabilities.rules_for(format):
-            return rule, ()
-        return rule, DIRECTIONS[rule.removesuffix("_transitive")]
+        return rule if kind is not None and kind.validatecompatibility and rule != "none" else ""
+
+    def directions_of(self, rule: str, older: Entity, newer: Entity) -> tuple[Direction, ...]:
+        """The directions in which two versions can be compared; none if their formats forbid it."""
+        format = str(newer.attributes.get("format", ""))
+        if not rule or not have_one_format(older, newer):
+            return ()
+        if rule not in self.configuration.capabilities.rules_for(format):
+            return ()
+        return DIRECTIONS[rule.removesuffix("_transitive")]
+
+    def have_equal_documents(self, older: Entity, newer: Entity) -> bool:
+        """Whether the documents of two versions differ in nothing that a reader notices."""
+        if older.document_sha256 == newer.document_sha256:
+            return True
+        return _are_equal(self.before.document(older.xid), self.after.document(newer.xid))
 
     def _predecessors(self, older: Entity, rule: str) -> list[Entity]:
         """The versions that a rule compares with the version after `older`, the last one first."""
@@ -265,9 +274,69 @@ def _short(value: Any) -> str | None:
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
-def are_equal(older: bytes, newer: bytes) -> bool:
+def have_one_format(older: Entity, newer: Entity) -> bool:
+    """Whether the formats of two versions differ in the version of the format at most."""
+    former, format = (str(each.attributes.get("format", "")) for each in (older, newer))
+    return former.partition("/")[0].lower() == format.partition("/")[0].lower()
+
+
+def _are_equal(older: bytes, newer: bytes) -> bool:
     """Whether two documents differ in blanks and the order of keys only."""
     try:
         return equal(orjson.loads(older), orjson.loads(newer))
     except orjson.JSONDecodeError:
         return older == newer
+
+
+DEPTH = 3
+"""How far references are followed: a schema, its message, and the endpoint of the message."""
+
+
+def users_in(
+    memory: MemoryCatalog, name: str, owners: Iterable[str], bases: Sequence[str] = ()
+) -> Mapping[str, tuple[User, ...]]:
+    """The entities that refer to resources or groups, directly or through others.
+
+    A reference to a group is one to each entity of the group.
+
+    Args:
+        name: the name of the catalog.
+        owners: the xids of the resources and groups.
+        bases: the URLs of the catalog's root, without a trailing slash.
+    """
+    sources = _sources_by_target(memory, bases)
+    return {
+        owner: tuple(User(catalog=name, xid=xid) for xid in _reaching(owner, sources))
+        for owner in dict.fromkeys(owners)
+    }
+
+
+def _sources_by_target(
+    memory: MemoryCatalog, bases: Sequence[str]
+) -> Mapping[str, Mapping[str, None]]:
+    found: dict[str, dict[str, None]] = defaultdict(dict)
+    for xid in sorted(memory.entities):
+        entity = memory.entities[xid]
+        source = resource_of(xid)
+        for reference in references_of(replace(entity, document=memory.document(xid) or None)):
+            key = reference.key
+            for base in bases:
+                key = key.removeprefix(base) if key.startswith(f"{base}/") else key
+            if key.startswith("/") and resource_of(key) != source:
+                found[resource_of(key)][source] = None
+    return found
+
+
+def _reaching(owner: str, sources: Mapping[str, Mapping[str, None]]) -> Sequence[str]:
+    reached = {owner: None}
+    frontier = [owner]
+    for _ in range(DEPTH):
+        found = {
+            source: None
+            for xid in frontier
+            for target in (xid, group_path(xid))
+            for source in sources.get(target, {})
+        }
+        frontier = [xid for xid in found if xid not in reached]
+        reached |= dict.fromkeys(frontier)
+    return [xid for xid in reached if xid != owner]

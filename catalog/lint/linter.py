@@ -17,21 +17,26 @@ from catalog.documents.asyncapi.toentities import KEPT
 from catalog.documents.rewriter import OLDER, RC4_ATTRIBUTES
 from catalog.formats.checker import CheckedDocument, comparison
 from catalog.lint.declaredentities import DeclaredEntities, entity_of
-from catalog.lint.documentchanges import ChangeFinder, DocumentChange, User, are_equal
+from catalog.lint.documentchanges import (
+    ChangeFinder,
+    DocumentChange,
+    User,
+    have_one_format,
+    users_in,
+)
 from catalog.lint.lintedcatalog import AcceptingChecker, KnownEntities, LintedCatalog, MemoryCatalog
-from catalog.lint.users import users_in
 from catalog.messages.message import pointer
 from catalog.model.attributes import active_definitions
 from catalog.model.configuration import Configuration
 from catalog.model.dotpath import Index, Key, read_path
 from catalog.model.entity import Entity
 from catalog.model.errors import Readonly, XRegistryError
-from catalog.model.schema import Attribute, Definitions, Model, ResourceType
+from catalog.model.schema import Attribute, Definitions, Model
 from catalog.model.xid import Xid
 from catalog.rules.domainrules import DomainRules, check_provenance
 from catalog.rules.fault import Fault, Subject
 from catalog.rules.referencerules import references_of
-from catalog.writing.validation import COMPATIBILITY, DIRECTIONS, FORMAT, DocumentChecker
+from catalog.writing.validation import COMPATIBILITY, FORMAT, DocumentChecker
 
 Severity = Literal["error", "warning", "note"]
 # The members in the order of the JSON form.
@@ -65,86 +70,6 @@ class Finding:
 
     def as_json(self) -> dict[str, Any]:
         return {name: value for name in _MEMBERS if (value := getattr(self, name))}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedChanges:
-    """The state of a catalog before and after an import of documents.
-
-    Args:
-        before: the catalog in force.
-        after: the catalog after the import.
-        configuration: the model of both catalogs, and the supported checks of compatibility.
-        checker: compares documents by formats.
-        gone: the xids of entities that only the former state of the documents had.
-    """
-
-    before: MemoryCatalog
-    after: MemoryCatalog
-    configuration: Configuration
-    checker: DocumentChecker
-    gone: Collection[str]
-
-    async def find(self, written: Collection[str]) -> AsyncIterator[Finding]:
-        """Find faulty changes of the versions of written resources."""
-        for xid in sorted(written):
-            resource = self.after.entities[xid]
-            if resource.kind != "resource" or xid not in self.before.entities:
-                continue
-            rule = str(resource.attributes.get("compatibility") or "none").lower()
-            path, model = resource.path, self.configuration.model
-            kind = model.resource_type(path.groups, path.resources)
-            if rule == "none" or kind is None or not kind.validatecompatibility:
-                continue
-            for version in await self.before.load_subtrees([xid]):
-                found = await self._compare(version, rule, kind) if version.xid != xid else None
-                if found is not None:
-                    yield found
-
-    async def _compare(self, older: Entity, rule: str, kind: ResourceType) -> Finding | None:
-        newer = self.after.entities[older.xid]
-        if older.xid in self.gone:
-            message = (
-                f'Versions of this {kind.singular} are to be compatible ("{rule}"), and '
-                "this one has readers: keep it beside those that follow it."
-            )
-            return Finding("warning", "version_removed", message, subject=older.xid, source=_SOURCE)
-        if self._is_same(older, newer, kind):
-            return None
-        fault = await self._fault(older, newer, rule)
-        message = (
-            f"A published version is changed in place{fault}: leave it as it was, "
-            f'and add a version after it ("{rule}").'
-        )
-        severity: Severity = "error" if fault else "warning"
-        return Finding(severity, "version_changed", message, subject=older.xid, source=_SOURCE)
-
-    def _is_same(self, older: Entity, newer: Entity, kind: ResourceType) -> bool:
-        names = ("format", f"{kind.singular}url")
-        if any(older.attributes.get(name) != newer.attributes.get(name) for name in names):
-            return False
-        if older.document_sha256 == newer.document_sha256:
-            return True
-        # Other blanks, or another order of keys, change nothing for readers of JSON.
-        return are_equal(self.before.document(older.xid), self.after.document(newer.xid))
-
-    async def _fault(self, older: Entity, newer: Entity, rule: str) -> str:
-        """The reason why two states of a version are not compatible.
-
-        Empty for compatible states, and for formats that cannot be compared.
-        """
-        format, former = newer.attributes.get("format", ""), older.attributes.get("format", "")
-        if format.partition("/")[0].lower() != former.partition("/")[0].lower():
-            return f', from the format "{former}" to "{format}"'
-        if rule not in self.configuration.capabilities.rules_for(format):
-            return ""
-        contents = self.before.document(older.xid), self.after.document(newer.xid)
-        documents = CheckedDocument.of(contents[0]), CheckedDocument.of(contents[1])
-        for direction in DIRECTIONS[rule.removesuffix("_transitive")]:
-            [fault] = await self.checker.answers([comparison(format, *documents, direction)])
-            if fault:
-                return f", and not compatible with itself ({direction}: {fault})"
-        return ""
 
 
 # Extensions in which migrations, older editions and dialects keep values without a native form.
@@ -221,30 +146,25 @@ class Linter:
         self._findings += self._dropped(after)
         self._findings += self._elsewhere(after, lookup)
         self._findings += self._twice()
-        changes = PublishedChanges(
-            before=before.memory,
-            after=after.memory,
-            configuration=self.configuration,
-            checker=self.checker,
-            gone=gone,
-        )
-        async for finding in changes.find(self._declared() & after.memory.entities.keys()):
+        finder = self._finder(before.memory, after.memory)
+        declared = self._declared() & after.memory.entities.keys()
+        async for finding in _published_changes(finder, declared, gone):
             self._findings.append(self._place(finding))
         if self.base.name:
             await self._find_changes(before.memory, gone)
         return self._findings
+
+    def _finder(self, before: MemoryCatalog, after: MemoryCatalog) -> ChangeFinder:
+        return ChangeFinder(
+            before=before, after=after, configuration=self.configuration, checker=self.checker
+        )
 
     async def _find_changes(self, before: MemoryCatalog, gone: Collection[str]) -> None:
         """Find the changes that the documents intend, with those that a catalog would refuse."""
         intended = LintedCatalog(configuration=self.configuration, memory=before.copy())
         for document in self.documents:
             await intended.apply(document.groups, AcceptingChecker())
-        finder = ChangeFinder(
-            before=before,
-            after=intended.memory,
-            configuration=self.configuration,
-            checker=self.checker,
-        )
+        finder = self._finder(before, intended.memory)
         found = [change async for change in finder.find(self._declared(), gone)]
         users: Mapping[str, tuple[User, ...]] = {}
         if not self.base.urls:
@@ -434,3 +354,62 @@ def _steps(path: str) -> list[str | int]:
     except ValueError:
         return []
     return [s.name if isinstance(s, Key) else s.number for s in steps if isinstance(s, Key | Index)]
+
+
+async def _published_changes(
+    finder: ChangeFinder, written: Collection[str], gone: Collection[str]
+) -> AsyncIterator[Finding]:
+    """Find faulty changes of the published versions of written resources.
+
+    Args:
+        gone: the xids of entities that only the former state of the documents had.
+    """
+    for xid in sorted(written):
+        resource = finder.after.entities[xid]
+        if resource.kind != "resource" or xid not in finder.before.entities:
+            continue
+        if not (rule := finder.rule_of(resource)):
+            continue
+        for version in await finder.before.load_subtrees([xid]):
+            if version.xid != xid:
+                found = await _published_change(finder, version, rule, gone)
+                if found is not None:
+                    yield found
+
+
+async def _published_change(
+    finder: ChangeFinder, older: Entity, rule: str, gone: Collection[str]
+) -> Finding | None:
+    newer, kind = finder.after.entities[older.xid], finder.kind_of(older)
+    assert kind is not None, "a rule is in force for the type"
+    if older.xid in gone:
+        message = (
+            f'Versions of this {kind.singular} are to be compatible ("{rule}"), and '
+            "this one has readers: keep it beside those that follow it."
+        )
+        return Finding("warning", "version_removed", message, subject=older.xid, source=_SOURCE)
+    names = ("format", f"{kind.singular}url")
+    is_same = all(older.attributes.get(name) == newer.attributes.get(name) for name in names)
+    if is_same and finder.have_equal_documents(older, newer):
+        return None
+    fault = await _fault_in_place(finder, older, newer, rule)
+    message = (
+        f"A published version is changed in place{fault}: leave it as it was, "
+        f'and add a version after it ("{rule}").'
+    )
+    severity: Severity = "error" if fault else "warning"
+    return Finding(severity, "version_changed", message, subject=older.xid, source=_SOURCE)
+
+
+async def _fault_in_place(finder: ChangeFinder, older: Entity, newer: Entity, rule: str) -> str:
+    """Why two states of a version are not compatible; empty if they are, or cannot be compared."""
+    former, format = (each.attributes.get("format", "") for each in (older, newer))
+    if not have_one_format(older, newer):
+        return f', from the format "{former}" to "{format}"'
+    before = CheckedDocument.of(finder.before.document(older.xid))
+    after = CheckedDocument.of(finder.after.document(newer.xid))
+    for direction in finder.directions_of(rule, older, newer):
+        [fault] = await finder.checker.answers([comparison(format, before, after, direction)])
+        if fault:
+            return f", and not compatible with itself ({direction}: {fault})"
+    return ""

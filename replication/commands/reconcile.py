@@ -37,7 +37,7 @@ from catalog.model.masking import counted
 from catalog.model.timestamps import format_time, time_of
 
 if TYPE_CHECKING:
-    from replication.reconcile.repairrequests import RepairOutcome
+    from replication.reconcile.repairplan import RepairOutcome
     from replication.reconcile.report import ReconcileSummary
 
 # The exit codes besides 0 and 1.
@@ -206,8 +206,8 @@ def reconcile(
         fail("Spark is not installed.", spark, code=_FAILED)
     from replication.reconcile.errors import ReconcileError
     from replication.reconcile.inputs.input import parse_inputs
-    from replication.reconcile.job import LAG_SECONDS, run_reconcile
-    from replication.reconcile.resultevent import notify as send_event
+    from replication.reconcile.job import LAG_SECONDS, ReconcileJob
+    from replication.reconcile.results import notify as send_event
 
     try:
         known = catalogtokens.tokens_of(catalog, token, token_from, tokens)
@@ -218,22 +218,24 @@ def reconcile(
         # The code of `fail`, 2, would tell of a catalog that could not be read.
         raise typer.Exit(_FAILED) from None
 
+    job = ReconcileJob(
+        inputs=inputs,
+        report=report,
+        repair=repair,
+        master=master,
+        verify=not fast,
+        signatures=verify_signatures,
+        settle_seconds=settle,
+        progress=lambda line: err.print(f"[dim]{cell(line)}[/]"),
+        smaller=frozenset(allow_smaller or ()),
+        lag_seconds=LAG_SECONDS if lag is None else lag,
+        deep=deep,
+    )
+
     def compare() -> int:
         """Compare once; return the exit code."""
         try:
-            summary = run_reconcile(
-                inputs,
-                report=report,
-                repair=repair,
-                master=master,
-                verify=not fast,
-                signatures=verify_signatures,
-                settle_seconds=settle,
-                progress=lambda line: err.print(f"[dim]{cell(line)}[/]"),
-                smaller=frozenset(allow_smaller or ()),
-                lag_seconds=LAG_SECONDS if lag is None else lag,
-                deep=deep,
-            )
+            summary = job.run()
         except ReconcileError as error:
             show_error(error.message, error.hint)
             return _FAILED
@@ -315,7 +317,7 @@ def repair_by_plan(
     from catalog.operations.reconciliations import REPAIRABLE
     from replication.reconcile.errors import ReconcileError
     from replication.reconcile.inputs.nodeinput import NodeInput
-    from replication.reconcile.storedplan import StoredPlan
+    from replication.reconcile.repairplan import StoredPlan
 
     if unknown := sorted({*(only or ())} - REPAIRABLE):
         fail(f"No repair settles {', '.join(unknown)}.", f"Name some of {sorted(REPAIRABLE)}.")

@@ -17,7 +17,7 @@ from catalog.commands import catalogtokens
 from catalog.commands.console import AsJson, cell, err, fail, out, show_error
 
 if TYPE_CHECKING:
-    from replication.reconcile.watching.streamrule import StreamFinding
+    from replication.reconcile.streamwatch import StreamFinding
 
 app = typer.Typer()
 
@@ -69,13 +69,13 @@ def watch(
     if find_spec("pyspark") is None:
         fail("Spark is not installed.", f"Install it with: {install_command('spark')}")
     from replication.reconcile.errors import ReconcileError
+    from replication.reconcile.inputs.capturedinputs import TopicInput
     from replication.reconcile.inputs.input import parse_inputs
     from replication.reconcile.inputs.nodeinput import NodeInput
-    from replication.reconcile.inputs.topicinput import TopicInput
-    from replication.reconcile.resultevent import notify_found
+    from replication.reconcile.results import notify_found
     from replication.reconcile.session import open_session, spark_errors
+    from replication.reconcile.streamwatch import StreamWatch
     from replication.reconcile.topology import topology_of
-    from replication.reconcile.watching.streamwatch import StreamWatch
 
     is_over = Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -8,7 +8,7 @@ from itertools import accumulate, zip_longest
 
 from replication.reconcile.catalogs import Fingerprints, SurveyedCatalog
 from replication.reconcile.digestrows import ALL_BUCKETS, BucketRange
-from replication.reconcile.signaturekeys import AuthorityKeys
+from replication.reconcile.signatures import AuthorityKeys, SignatureCheck
 from replication.reconcile.topology import Topology, topology_of
 
 ROWS_PER_READ = 200_000
@@ -21,8 +21,8 @@ SLACK_ROWS = 10_000
 class BucketPlan:
     """The catalogs, the topology of their links, and the ranges to read.
 
-    Each catalog is read in the same buckets: `ranges`. `reads` are the same ranges, cut for
-    each catalog by the number of entities. `keys` check signatures; `None` checks no signatures.
+    Each catalog is read in the same buckets: `ranges`. `keys` check signatures; `None` checks no
+    signatures.
     """
 
     catalogs: Sequence[SurveyedCatalog]
@@ -32,8 +32,9 @@ class BucketPlan:
     keys: Sequence[AuthorityKeys] | None = None
 
     @property
-    def reads(self) -> list[list[BucketRange]]:
-        return [split(self.ranges, c.fingerprints, ROWS_PER_READ) for c in self.catalogs]
+    def check(self) -> SignatureCheck | None:
+        """The check of signatures; `None` if signatures are not checked."""
+        return None if self.keys is None else SignatureCheck.of(self.keys)
 
     @property
     def requests(self) -> list[tuple[int, BucketRange]]:
@@ -41,7 +42,8 @@ class BucketPlan:
 
         Requests to the catalogs alternate, so that the catalogs serve requests at the same time.
         """
-        turns = zip_longest(*([(c, part) for part in parts] for c, parts in enumerate(self.reads)))
+        reads = (split(self.ranges, each.fingerprints, ROWS_PER_READ) for each in self.catalogs)
+        turns = zip_longest(*([(c, part) for part in parts] for c, parts in enumerate(reads)))
         return [request for turn in turns for request in turn if request is not None]
 
     @property

@@ -7,26 +7,32 @@ only mean that an entity was replicated between two requests.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from catalog.client import Client
 from catalog.model.digest import bucket
-from catalog.model.entity import Origin
+from catalog.model.entity import Entity, Origin
+from catalog.operations.peers import MOST_ORIGINS
+from replication.deciding.differingattributes import DifferingAttribute, compared
+from replication.feed.feedlines import read_line
 from replication.reconcile.bucketplan import BucketPlan
-from replication.reconcile.engine import Engine
+from replication.reconcile.catalogs import SurveyedCatalog
+from replication.reconcile.engine import Engine, Statement
 from replication.reconcile.errors import CatalogUnread
-from replication.reconcile.findings import Difference, Findings, FindingsList
-from replication.reconcile.keysurvey import survey_keys
+from replication.reconcile.findings import Difference, Findings, Key
 from replication.reconcile.rule import (
     TOTALS,
-    Statement,
     copies_of,
     described,
     differences_in,
     held_of,
     origins_of,
 )
+from replication.reconcile.signatures import survey_keys
 from replication.reconcile.topology import Topology
 
 MOST_CONFIRMED = 100_000
@@ -104,7 +110,7 @@ def compare(
                 frame = found.described(is_few=is_few)
                 first = _differences(engine, frame, topology) if found.number and is_few else []
             result = CatalogComparison(
-                findings=FindingsList(first),
+                findings=Findings.of(first),
                 rows=counts,
                 origins=found.totals["origins"],
                 unverifiable=found.totals["unverifiable"],
@@ -113,8 +119,8 @@ def compare(
             )
             if not is_few:
                 # The findings are computed from frames that live as long as the open contexts.
-                with engine.findings(frame) as findings:
-                    yield replace(result, findings=findings, is_confirmed=False)
+                with engine.keep(frame) as kept:
+                    yield replace(result, findings=Findings(engine, kept), is_confirmed=False)
                 return
     # Few differences are in memory by now, so the frames are released before the second reading.
     # Catalogs that were read before the comparison would show the same rows again.
@@ -125,7 +131,7 @@ def compare(
                 # Since the first reading, an authority may have begun to sign with a new key.
                 plan = replace(plan, keys=survey_keys(plan.catalogs))
             again = _confirmed(engine, first, plan)
-        result = replace(result, findings=FindingsList(again), vanished=len(first) - len(again))
+        result = replace(result, findings=Findings.of(again), vanished=len(first) - len(again))
     yield result
 
 
@@ -185,7 +191,7 @@ def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) ->
     }
     buckets = {bucket(one.authority, one.xid) for one in origins | rivals}
     with (
-        engine.read(plan.again(buckets), _in_silence) as rows,
+        engine.read(plan.again(buckets), in_silence) as rows,
         find_differences(engine, rows, plan.topology) as found,
     ):
         frame = found.described(is_few=True) if found.number else None
@@ -195,7 +201,7 @@ def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) ->
     return [one for one in again if one.key in before and not _has_moved(before[one.key], one)]
 
 
-def _in_silence(line: str) -> None:
+def in_silence(line: str) -> None:
     """No progress: the second reading is short."""
 
 
@@ -238,3 +244,50 @@ def _count_by_catalog(engine: Engine, rows: str, catalogs: int) -> list[int]:
     found = engine.fetch(engine.query(_BY_CATALOG, rows=rows))
     counts = {row["catalog"]: row["number"] for row in found}
     return [counts.get(catalog, 0) for catalog in range(catalogs)]
+
+
+def differing_attributes(
+    differences: Iterable[Difference], catalogs: Sequence[SurveyedCatalog]
+) -> dict[Key, tuple[DifferingAttribute, ...]]:
+    """Ask the nodes for both copies of differences, and compare the copies attribute by attribute.
+
+    Differences without a live copy at each side, or with a side that was not read from a running
+    node, are left out.
+
+    Raises:
+        CatalogUnread
+    """
+    wanted = [one for one in differences if one.reference is not None and one.epoch is not None]
+    origins: dict[str, set[Origin]] = defaultdict(set)
+    for one in wanted:
+        for name in (one.catalog, one.reference):
+            origins[str(name)].add(Origin(one.authority, one.origin))
+    copies = {
+        each.name: _fetch(each, sorted(origins[each.name]))
+        for each in catalogs
+        if each.node is not None and each.name in origins
+    }
+    found = {}
+    for one in wanted:
+        origin = Origin(one.authority, one.origin)
+        here = copies.get(one.catalog, {}).get(origin)
+        there = copies.get(str(one.reference), {}).get(origin)
+        if here is not None and there is not None and one.reference != one.catalog:
+            found[one.key] = compared(here, there)
+    return found
+
+
+def _fetch(catalog: SurveyedCatalog, origins: Sequence[Origin]) -> dict[Origin, Entity]:
+    node, found = catalog.node, {}
+    assert node is not None, "only nodes are asked"
+    for start in range(0, len(origins), MOST_ORIGINS):
+        part = origins[start : start + MOST_ORIGINS]
+        for line in node.call(partial(_lines, origins=part)):
+            copy = read_line(line)
+            if isinstance(copy, Entity):
+                found[Origin(copy.authority, copy.origin)] = copy
+    return found
+
+
+async def _lines(client: Client, *, origins: Sequence[Origin]) -> list[bytes]:
+    return [line async for line in client.fetch_lines(origins)]

@@ -11,8 +11,8 @@ import pyarrow.csv as pc_csv
 
 from catalog.model.authoritykey import SIGNATURE_BYTES
 from catalog.model.digest import BUCKETS
-from replication.reconcile.copysignatures import DAMAGED, UNCHECKED, SignatureCheck
 from replication.reconcile.errors import CatalogUnread
+from replication.reconcile.signatures import DAMAGED, UNCHECKED, SignatureCheck
 
 if TYPE_CHECKING:
     from replication.reconcile.inputs.input import OpenedInput

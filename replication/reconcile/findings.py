@@ -1,20 +1,17 @@
-"""The differences of a run, and a list of differences in memory for small numbers."""
+"""The differences of a run, and the questions of reports and repairs to them, as SQL."""
 
 from __future__ import annotations
 
-import shutil
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Protocol, get_args
+from typing import Any, get_args
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from catalog.model.entity import Origin
-from catalog.model.xid import depth
 from catalog.operations.reconciliations import REPAIRABLE, FindingName
+from replication.reconcile.engine import DuckdbEngine, Engine, Statement
 
 FINDINGS: tuple[FindingName, ...] = get_args(FindingName)
 SIGNATURE_FINDINGS: frozenset[FindingName] = frozenset({"unsigned", "forged"})
@@ -23,9 +20,8 @@ COPY_FINDINGS: frozenset[FindingName] = SIGNATURE_FINDINGS | {"damaged"}
 
 Counts = Mapping[FindingName, Mapping[str, int]]
 """The number of differences by finding and catalog, without zeros."""
-
-_INTEGERS = frozenset({"epoch", "reference_epoch", "changedat", "reference_changedat"})
-_FLAGS = frozenset({"deleted", "reference_deleted"})
+Key = tuple[str, str, str, bool]
+"""The key of a difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +54,21 @@ class Difference:
     detail: str | None = None
 
     @property
-    def key(self) -> tuple[str, str, str, bool]:
+    def key(self) -> Key:
         """The origin, the catalog and the kind of finding, to match two readings.
 
         The kind is part of the key, since a copy may be both different and falsely signed.
         """
         return self.authority, self.origin, self.catalog, self.finding in COPY_FINDINGS
+
+
+_NAMES = [field.name for field in fields(Difference)]
+_TYPES = {
+    **dict.fromkeys(("epoch", "reference_epoch", "changedat", "reference_changedat"), pa.int64()),
+    **dict.fromkeys(("deleted", "reference_deleted"), pa.bool_()),
+}
+_COLUMNS = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _NAMES])
+_ORDER = "authority, origin, catalog, finding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +80,50 @@ class WantedRepair:
     epoch: int | None
 
 
-class Findings(Protocol):
-    """The differences, for reports and repairs."""
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The differences in a frame of an engine with the columns of `Difference`."""
+
+    engine: Engine
+    frame: str
+
+    @classmethod
+    def of(cls, differences: Iterable[Difference]) -> Findings:
+        """Differences in memory."""
+        engine = DuckdbEngine()
+        rows = [asdict(one) for one in differences]
+        return cls(engine, engine.load(pa.Table.from_pylist(rows, _COLUMNS)))
 
     def counts(self) -> Counts:
         """The number of differences, by finding and catalog."""
+        text = "SELECT finding, catalog, count(*) AS number FROM {found} GROUP BY finding, catalog"
+        counts: dict[FindingName, dict[str, int]] = {}
+        rows = self._fetched(Statement(text))
+        for row in sorted(rows, key=lambda row: FINDINGS.index(row["finding"])):
+            counts.setdefault(row["finding"], {})[row["catalog"]] = row["number"]
+        return counts
 
     def samples(self, most: int) -> dict[FindingName, tuple[Difference, ...]]:
         """The first `most` differences of each finding, by authority, origin and catalog."""
+        found: dict[FindingName, tuple[Difference, ...]] = {}
+        for one in self._first(most, "finding", f"ORDER BY {_ORDER}"):
+            found[one.finding] = (*found.get(one.finding, ()), one)
+        return {finding: found[finding] for finding in FINDINGS if finding in found}
 
     def ranked(self, most: int) -> tuple[Difference, ...]:
         """At most `most` differences, in turn from each finding at each catalog."""
+        order = f"ORDER BY place, {_ORDER} LIMIT {most}"
+        return tuple(self._first(most, "finding, catalog", order))
 
     def authorities(self) -> Mapping[str, Mapping[str, int]]:
         """The numbers of repairable differences, by catalog and authority."""
+        text = f"""
+SELECT catalog, authority, count(*) AS number FROM {{found}}
+WHERE finding IN ({_quoted(REPAIRABLE)}) GROUP BY catalog, authority ORDER BY catalog, authority"""
+        found: dict[str, dict[str, int]] = {}
+        for row in self._fetched(Statement(text)):
+            found.setdefault(row["catalog"], {})[row["authority"]] = row["number"]
+        return found
 
     def repairs(
         self, catalog: str, authorities: Collection[str], sources: Collection[str]
@@ -96,102 +131,65 @@ class Findings(Protocol):
         """The origins that a catalog should fetch again, parents before their children.
 
         Args:
+            authorities: the authorities whose origins the catalog should fetch; at least one.
             sources: the catalogs from which the catalog fetches. Origins with `COPY_FINDINGS` at
                 a source are left out.
         """
+        # The differences may exceed the memory, so they are read as they are needed.
+        for row in self.engine.stream(self._wanted("ANTI", catalog, authorities, sources)):
+            origin = Origin(row["authority"], row["origin"])
+            yield WantedRepair(origin, row["finding"], row["epoch"])
 
     def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
         """The number of origins that `repairs` leaves out for the sake of `sources`."""
+        return self.engine.count(self._wanted("SEMI", catalog, authorities, sources))
 
     def write(self, path: Path) -> None:
         """Write the differences to the Parquet directory `path`, and replace earlier contents."""
+        self.engine.write(self.frame, path)
 
+    def _fetched(self, statement: Statement) -> list[dict[str, Any]]:
+        return self.engine.fetch(self.engine.query(statement, found=self.frame))
 
-@dataclass(frozen=True, slots=True)
-class FindingsList:
-    """Differences in memory, ordered by authority, origin and catalog."""
+    def _first(self, most: int, each: str, order: str) -> list[Difference]:
+        """The first `most` differences of each combination of the columns `each`."""
+        text = f"""
+WITH numbered AS (
+    SELECT *, row_number() OVER (PARTITION BY {each} ORDER BY {_ORDER}) AS place FROM {{found}}
+)
+SELECT {", ".join(_NAMES)} FROM numbered WHERE place <= {most} {order}"""
+        return [Difference(**row) for row in self._fetched(Statement(text))]
 
-    differences: Sequence[Difference]
+    def _wanted(
+        self, join: str, catalog: str, authorities: Collection[str], sources: Collection[str]
+    ) -> str:
+        """A frame of the origins to repair that have, or have not, an unsound copy at a source.
 
-    def counts(self) -> Counts:
-        pairs = Counter((one.finding, one.catalog) for one in self.differences)
-        return counts_of((finding, catalog, count) for (finding, catalog), count in pairs.items())
-
-    def samples(self, most: int) -> dict[FindingName, tuple[Difference, ...]]:
-        return {
-            finding: found
-            for finding in FINDINGS
-            if (found := tuple(d for d in self.differences if d.finding == finding)[:most])
+        Args:
+            join: `SEMI` for the origins with an unsound copy, `ANTI` for the others.
+        """
+        arguments = {
+            "catalog0": catalog,
+            **{f"authority{n}": each for n, each in enumerate(authorities)},
+            **{f"source{n}": each for n, each in enumerate(sources)},
         }
-
-    def ranked(self, most: int) -> tuple[Difference, ...]:
-        seen: Counter[tuple[str, str]] = Counter()
-        ranks = []
-        for one in self.differences:
-            ranks.append(seen[one.finding, one.catalog])
-            seen[one.finding, one.catalog] += 1
-        # The sort is stable, so that differences of a rank keep their order.
-        order = sorted(range(len(ranks)), key=ranks.__getitem__)
-        return tuple(self.differences[each] for each in order[:most])
-
-    def authorities(self) -> Mapping[str, Mapping[str, int]]:
-        pairs = Counter((one.catalog, one.authority) for one in self._repairable())
-        return by_catalog((*pair, number) for pair, number in pairs.items())
-
-    def repairs(
-        self, catalog: str, authorities: Collection[str], sources: Collection[str]
-    ) -> Iterator[WantedRepair]:
-        wanted = self._wanted(catalog, authorities)
-        origins = wanted.keys() - self._spoilt(sources)
-        for origin in sorted(origins, key=lambda one: (depth(one.xid), one.xid, one.authority)):
-            yield wanted[origin]
-
-    def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
-        return len(self._wanted(catalog, authorities).keys() & self._spoilt(sources))
-
-    def write(self, path: Path) -> None:
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True)
-        table = pa.Table.from_pylist([asdict(one) for one in self.differences], _schema())
-        pq.write_table(table, path / "part-00000.parquet", compression="zstd")
-
-    def _wanted(self, catalog: str, authorities: Collection[str]) -> dict[Origin, WantedRepair]:
-        """The repairs by origin; of several findings about a copy, the first by name."""
-        found = sorted(self._repairable(), key=lambda one: one.finding, reverse=True)
-        return {
-            origin: WantedRepair(origin, one.finding, one.reference_epoch)
-            for one in found
-            if one.catalog == catalog and one.authority in authorities
-            for origin in [Origin(one.authority, one.origin)]
-        }
-
-    def _spoilt(self, sources: Collection[str]) -> set[Origin]:
-        return {
-            Origin(one.authority, one.origin)
-            for one in self.differences
-            if one.catalog in sources and one.finding in COPY_FINDINGS
-        }
-
-    def _repairable(self) -> Iterator[Difference]:
-        return (one for one in self.differences if one.finding in REPAIRABLE)
+        named = ", ".join(f":{name}" for name in arguments if name.startswith("authority"))
+        given = ", ".join(f":{name}" for name in arguments if name.startswith("source")) or "NULL"
+        # Of several findings about a copy, the first by name counts.
+        text = f"""
+WITH wanted AS (
+    SELECT authority, origin, min(finding) AS finding, max(reference_epoch) AS epoch FROM {{found}}
+    WHERE finding IN ({_quoted(REPAIRABLE)}) AND catalog = :catalog0 AND authority IN ({named})
+    GROUP BY authority, origin
+), spoilt AS (
+    SELECT DISTINCT authority, origin FROM {{found}}
+    WHERE finding IN ({_quoted(COPY_FINDINGS)}) AND catalog IN ({given})
+)
+SELECT w.authority, w.origin, w.finding, w.epoch FROM wanted AS w {join} JOIN spoilt AS s
+    ON s.authority = w.authority AND s.origin = w.origin
+ORDER BY length(w.origin) - length(replace(w.origin, '/', '')), w.origin, w.authority"""
+        return self.engine.query(Statement(text, arguments), found=self.frame)
 
 
-def counts_of(triples: Iterator[tuple[FindingName, str, int]]) -> Counts:
-    counts: dict[FindingName, dict[str, int]] = {}
-    for finding, catalog, count in sorted(triples, key=lambda one: FINDINGS.index(one[0])):
-        counts.setdefault(finding, {})[catalog] = count
-    return counts
-
-
-def by_catalog(numbers: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:
-    """Numbers by catalog and authority."""
-    found: dict[str, dict[str, int]] = {}
-    for catalog, authority, number in sorted(numbers):
-        found.setdefault(catalog, {})[authority] = number
-    return found
-
-
-def _schema() -> pa.Schema:
-    types = dict.fromkeys(_INTEGERS, pa.int64()) | dict.fromkeys(_FLAGS, pa.bool_())
-    names = [field.name for field in fields(Difference)]
-    return pa.schema([(name, types.get(name, pa.string())) for name in names])
+def _quoted(findings: Iterable[FindingName]) -> str:
+    return ", ".join(f"'{each}'" for each in sorted(findings))

@@ -16,9 +16,8 @@ from catalog.model.masking import counted
 from catalog.model.timestamps import time_of
 from catalog.operations.reconciliations import REPAIRABLE, FindingName
 from replication.deciding.differingattributes import DifferingAttribute
-from replication.reconcile.attributes import Key
-from replication.reconcile.catalogs import Moment
-from replication.reconcile.causes import Cause
+from replication.reconcile.catalogs import Moment, ShrunkCatalog
+from replication.reconcile.explanations import Cause, Uncompared
 from replication.reconcile.findings import (
     COPY_FINDINGS,
     FINDINGS,
@@ -26,11 +25,15 @@ from replication.reconcile.findings import (
     Counts,
     Difference,
     Findings,
+    Key,
 )
-from replication.reconcile.repairplan import JOURNAL_FILE, PLAN_FILE, RepairAction, write_plan
-from replication.reconcile.repairrequests import RepairOutcome
-from replication.reconcile.shrinkage import ShrunkCatalog
-from replication.reconcile.uncompared import Uncompared
+from replication.reconcile.repairplan import (
+    JOURNAL_FILE,
+    PLAN_FILE,
+    RepairAction,
+    RepairOutcome,
+    write_plan,
+)
 
 FINDINGS_FILE = "findings.parquet"
 SUMMARY_FILE = "summary.json"
@@ -192,42 +195,40 @@ class ReconcileSummary:
 
     def to_document(self) -> dict[str, Any]:
         """The summary as JSON values, as in `summary.json`."""
-        return {
+        samples = {
+            finding: [self._sample(one) for one in found] for finding, found in self.samples.items()
+        }
+        members = {
             "equal": self.is_equal,
             "differences": self.differences,
             "startedat": self.startedat.isoformat().replace("+00:00", "Z"),
             "verified": self.verify,
             "confirmed": self.is_confirmed,
-            "catalogs": [asdict(one) for one in self.catalogs],
+            "catalogs": self.catalogs,
             "bucketsread": self.buckets_read,
             "origins": self.origins,
             "unverifiable": self.unverifiable,
-            "uncompared": [asdict(one) for one in self.uncompared],
-            "unread": [asdict(one) for one in self.unread],
-            "shrunk": [asdict(one) for one in self.shrunk],
-            "causes": [asdict(one) for one in self.causes],
-            "schemaids": {
-                catalog: [asdict(one) for one in found] for catalog, found in self.schemaids.items()
-            },
-            "commands": {finding: [*commands] for finding, commands in self.commands.items()},
-            "signatures": self.signatures and [asdict(one) for one in self.signatures],
+            "uncompared": self.uncompared,
+            "unread": self.unread,
+            "shrunk": self.shrunk,
+            "causes": self.causes,
+            "schemaids": self.schemaids,
+            "commands": self.commands,
+            "signatures": self.signatures,
             "vanished": self.vanished,
             "inflight": self.in_flight,
-            "counts": {finding: dict(counts) for finding, counts in self.counts.items()},
-            "samples": {
-                finding: [self._sample(one) for one in found]
-                for finding, found in self.samples.items()
-            },
-            "repair": None if self.repair is None else [asdict(one) for one in self.repair],
-            "elapsed": dict(self.elapsed),
+            "counts": self.counts,
+            "samples": samples,
+            "repair": self.repair,
+            "elapsed": self.elapsed,
             "paths": [str(path) for path in self.paths],
         }
+        document: dict[str, Any] = orjson.loads(orjson.dumps(members))
+        return document
 
     def _sample(self, one: Difference) -> dict[str, Any]:
         attributes = self.attributes.get(one.key)
-        if attributes is None:
-            return asdict(one)
-        return asdict(one) | {"attributes": [asdict(each) for each in attributes]}
+        return asdict(one) | ({} if attributes is None else {"attributes": attributes})
 
 
 def paths_in(directory: Path) -> tuple[Path, ...]:

@@ -1,13 +1,21 @@
-"""Reports the result of a comparison to the given catalogs, unreadable catalogs included."""
+"""The results of comparisons and of the watch, told to the catalogs and to a web hook."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 from uuid import uuid4
+
+import aiohttp
+import orjson
+from cloudevents.core.bindings.http import to_structured
+from cloudevents.core.formats.json import JSONFormat
+from cloudevents.core.v1.event import CloudEvent
 
 from catalog.client import ONCE, Client, Refused
 from catalog.operations.peers import MOST_NAMED, check_url
@@ -29,6 +37,11 @@ MOST_TOLD = 20_000
 """The most differences of which all nodes together are told one by one."""
 _SECONDS = 10.0
 _LONGEST_ERROR = 500
+DIFFERENT, FOUND = "concord.reconciliation.different", "concord.reconciliation.found"
+"""The types of the events: of a comparison with differences, and of findings in streams."""
+SOURCE = "/concord/reconcile"
+_EVENT_SECONDS = 30.0
+_LEFT_OUT = ("samples", "paths")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,3 +205,54 @@ def _public(url: str) -> str | None:
         return check_url(url)
     except ValueError:
         return None
+
+
+def notify(url: str, summary: ReconcileSummary) -> None:
+    """Send the event of a comparison: its summary without samples, in structured mode.
+
+    Raises:
+        ReconcileError: the web hook does not take the event.
+    """
+    document = summary.to_document()
+    data = {name: value for name, value in document.items() if name not in _LEFT_OUT}
+    names = [one.name for one in summary.catalogs]
+    asyncio.run(_send(url, _event(DIFFERENT, names, data)))
+
+
+def notify_found(url: str, names: Sequence[str], findings: Sequence[dict[str, Any]]) -> None:
+    """Send the event of findings in the streams of catalogs, in structured mode.
+
+    Raises:
+        ReconcileError: the web hook does not take the event.
+    """
+    asyncio.run(_send(url, _event(FOUND, names, {"findings": [*findings]})))
+
+
+def _event(kind: str, names: Sequence[str], data: dict[str, Any]) -> CloudEvent:
+    attributes = {
+        "id": str(uuid4()),
+        "source": SOURCE,
+        "type": kind,
+        "subject": ",".join(names),
+        "time": datetime.now(UTC),
+        "datacontenttype": "application/json",
+    }
+    # The data may have times, which the format of the event does not take.
+    return CloudEvent(attributes, orjson.loads(orjson.dumps(data)))
+
+
+async def _send(url: str, event: CloudEvent) -> None:
+    message = to_structured(event, JSONFormat())
+    timeout = aiohttp.ClientTimeout(total=_EVENT_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.post(
+                url, data=message.body, headers=message.headers, allow_redirects=False
+            ) as answer,
+        ):
+            status = answer.status
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        raise ReconcileError(f"{url} was not told: {error or 'it does not answer'}.") from error
+    if not 200 <= status < 300:
+        raise ReconcileError(f"{url} was not told: it answered {status}.")

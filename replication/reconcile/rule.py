@@ -18,11 +18,12 @@ and a hash of the digest, `fp`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 
 from catalog.operations.reconciliations import FindingName
-from replication.reconcile.copysignatures import DAMAGED, DETAILS, UNSIGNED
+from replication.reconcile.engine import Statement
 from replication.reconcile.findings import COPY_FINDINGS, FINDINGS, Difference
+from replication.reconcile.signatures import DAMAGED, DETAILS, UNSIGNED
 from replication.reconcile.topology import WHOLE_CATALOG, Topology
 
 _CODES: dict[FindingName, int] = {name: code for code, name in enumerate(FINDINGS, 1)}
@@ -61,20 +62,6 @@ _COPY_FINDING = f"""CASE
     WHEN (forged & {_BIT.format("catalog")}) <> 0 THEN {_CODES["forged"]}
     WHEN (unsigned & {_BIT.format("catalog")}) <> 0 THEN {_CODES["unsigned"]}
     ELSE {_NO_FINDING} END"""
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A statement in SQL that both Spark and DuckDB execute.
-
-    Args:
-        text: the statement, with relations as `{name}` and arguments as `:name`.
-        arguments: the values of the arguments. The values may come from hostile catalogs, so the
-            text never contains a value.
-    """
-
-    text: str
-    arguments: Mapping[str, str] = field(default_factory=dict)
 
 
 def origins_of(topology: Topology) -> Statement:

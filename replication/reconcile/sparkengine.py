@@ -1,37 +1,46 @@
-"""Spark as the engine of the rule, for any number of rows."""
+"""Spark as the engine of the rule, for any number of rows.
+
+The rows of catalogs of any kind are a data source of Spark, with a partition for each range of
+buckets of a catalog. Where all catalogs are snapshots on this machine, Spark reads their Parquet
+files itself.
+"""
 
 from __future__ import annotations
 
+import pickle
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from urllib.parse import unquote
 from uuid import uuid4
 
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Observation, SparkSession, Window
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from catalog.model.entity import Origin
-from catalog.operations.reconciliations import REPAIRABLE, FindingName
 from replication.reconcile.bucketplan import BucketPlan
-from replication.reconcile.findings import (
-    COPY_FINDINGS,
-    FINDINGS,
-    Counts,
-    Difference,
-    Findings,
-    WantedRepair,
-    by_catalog,
-    counts_of,
-)
-from replication.reconcile.rule import Statement
-from replication.reconcile.sparkrows import digest_rows, hashed, snapshot_rows, unread_snapshots
+from replication.reconcile.digestrows import ALL_BUCKETS, BucketRange, rows_within
+from replication.reconcile.engine import Statement
+from replication.reconcile.inputs.input import OpenedInput
+from replication.reconcile.inputs.snapshotinput import SnapshotInput
+from replication.reconcile.signatures import DAMAGED, UNCHECKED, SignatureCheck
 
+FORMAT = "concord_digests"
 _EVERY_SECONDS = 5.0
+_COLUMNS = (
+    "authority string, origin string, xid string, epoch bigint, deleted boolean, digest string, "
+    "changedat bigint"
+)
 
 
 class SparkEngine:
@@ -73,11 +82,9 @@ class SparkEngine:
         return name
 
     def query(self, statement: Statement, **frames: str) -> str:
-        return self.view(self._frame_of(statement, **frames))
-
-    def _frame_of(self, statement: Statement, **frames: str) -> DataFrame:
         arguments = dict(statement.arguments)
-        return self._session.sql(statement.text.format(**frames), arguments or None)
+        text = statement.text.format(**frames)
+        return self.view(self._session.sql(text, arguments or None))
 
     def observe(
         self, frame: str, totals: Mapping[str, str]
@@ -110,10 +117,12 @@ class SparkEngine:
     def fetch(self, frame: str) -> list[dict[str, Any]]:
         return [row.asDict() for row in self._session.table(frame).collect()]
 
-    @contextmanager
-    def findings(self, frame: str) -> Iterator[Findings]:
-        with self.keep(frame) as kept:
-            yield FindingsFrame(self._session.table(kept))
+    def stream(self, frame: str) -> Iterator[dict[str, Any]]:
+        return (row.asDict() for row in self._session.table(frame).toLocalIterator())
+
+    def write(self, frame: str, path: Path) -> None:
+        writer = self._session.table(frame).write.mode("overwrite")
+        writer.option("compression", "zstd").parquet(str(path))
 
 
 @contextmanager
@@ -139,74 +148,108 @@ def _told(session: SparkSession, progress: Callable[[str], None]) -> Iterator[No
         thread.join()
 
 
+def digest_rows(spark: SparkSession, plan: BucketPlan) -> DataFrame:
+    """The rows of the plan's catalogs in one lazy frame: an action of Spark reads the rows."""
+    spark.dataSource.register(DigestSource)
+    reader = _DigestReader(
+        [catalog.input for catalog in plan.catalogs],
+        [_BucketsOfCatalog(*request) for request in plan.requests],
+        plan.verify,
+        plan.check,
+    )
+    # Spark's logs mask an option with this name, and the inputs have tokens.
+    option = b64encode(pickle.dumps(reader)).decode()
+    return spark.read.format(FORMAT).option("secretreader", option).load()
+
+
 @dataclass(frozen=True, slots=True)
-class FindingsFrame:
-    """Differences in a persisted DataFrame with the columns of `Difference`."""
+class _BucketsOfCatalog(InputPartition):
+    """A partition; a single request reads the rows of the partition."""
 
-    frame: DataFrame
+    catalog: int
+    buckets: BucketRange
 
-    def counts(self) -> Counts:
-        rows = self.frame.groupBy("finding", "catalog").count().collect()
-        return counts_of((row["finding"], row["catalog"], row["count"]) for row in rows)
 
-    def samples(self, most: int) -> dict[FindingName, tuple[Difference, ...]]:
-        return {
-            finding: found
-            for finding in FINDINGS
-            if (found := tuple(_differences(self._first(finding, most))))
-        }
+class DigestSource(DataSource):
+    """`spark.read.format("concord_digests")`; `secretreader` is the pickled reader in base64."""
 
-    def _first(self, finding: FindingName, most: int) -> DataFrame:
-        found = self.frame.where(F.col("finding") == finding)
-        return found.orderBy("authority", "origin", "catalog").limit(most)
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
 
-    def ranked(self, most: int) -> tuple[Difference, ...]:
-        order = ("authority", "origin", "catalog", "finding")
-        each = Window.partitionBy("finding", "catalog").orderBy(*order)
-        # Spark keeps no more than `most` rows of each partition while it sorts them.
-        numbered = self.frame.withColumn("rank", F.row_number().over(each))
-        few = numbered.where(F.col("rank") <= most).orderBy("rank", *order).limit(most)
-        return tuple(_differences(few.drop("rank")))
+    def schema(self) -> str:
+        return f"catalog int, {_COLUMNS}, signature tinyint"
 
-    def authorities(self) -> Mapping[str, Mapping[str, int]]:
-        rows = self._repairable().groupBy("catalog", "authority").count().collect()
-        return by_catalog((row["catalog"], row["authority"], row["count"]) for row in rows)
+    def reader(self, schema: Any) -> DataSourceReader:
+        # The driver of this job has pickled the reader.
+        found = pickle.loads(b64decode(self.options["secretreader"]))
+        assert isinstance(found, DataSourceReader)
+        return found
 
-    def repairs(
-        self, catalog: str, authorities: Collection[str], sources: Collection[str]
-    ) -> Iterator[WantedRepair]:
-        wanted = self._wanted(catalog, authorities)
-        origins = wanted.join(self._spoilt(sources), ["authority", "origin"], "left_anti").orderBy(
-            F.size(F.split("origin", "/")), "origin", "authority"
+
+@dataclass(frozen=True)
+class _DigestReader(DataSourceReader):
+    inputs: Sequence[OpenedInput]
+    ranges: Sequence[_BucketsOfCatalog]
+    verify: bool
+    check: SignatureCheck | None
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return self.ranges
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _BucketsOfCatalog)
+        given, catalog = self.inputs[partition.catalog], partition.catalog
+        return rows_within(given, catalog, partition.buckets, verify=self.verify, check=self.check)
+
+
+def snapshot_rows(spark: SparkSession, plan: BucketPlan) -> DataFrame | None:
+    """All rows of catalogs that are snapshots on this machine, which Spark reads itself.
+
+    `None` if the plan needs `digest_rows`: a catalog is of another kind, only some buckets are
+    read, which Python finds faster in the files, or signatures are verified, also in Python.
+    """
+    paths = [_path_of(catalog.input) for catalog in plan.catalogs]
+    if None in paths or [*plan.ranges] != [ALL_BUCKETS] or plan.keys is not None:
+        return None
+    frames = (
+        spark.read.schema(f"{_COLUMNS}, intact boolean")
+        .option("pathGlobFilter", "*.parquet")
+        .parquet(f"file:{path}")
+        .where("origin <> '/'")
+        .select(
+            F.lit(position).alias("catalog"),
+            *("authority", "origin", "xid", "epoch", "deleted", "digest", "changedat"),
+            F.expr(f"CAST(IF(intact, {UNCHECKED}, {DAMAGED}) AS TINYINT)").alias("signature"),
         )
-        # The iterator holds one partition at a time, since differences may exceed the memory.
-        for row in origins.toLocalIterator():
-            origin = Origin(row["authority"], row["origin"])
-            yield WantedRepair(origin, row["finding"], row["epoch"])
-
-    def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
-        wanted = self._wanted(catalog, authorities)
-        return wanted.join(self._spoilt(sources), ["authority", "origin"], "left_semi").count()
-
-    def write(self, path: Path) -> None:
-        self.frame.write.mode("overwrite").option("compression", "zstd").parquet(str(path))
-
-    def _wanted(self, catalog: str, authorities: Collection[str]) -> DataFrame:
-        return (
-            self._repairable()
-            .where((F.col("catalog") == catalog) & F.col("authority").isin(*authorities))
-            .groupBy("authority", "origin")
-            .agg(F.min("finding").alias("finding"), F.max("reference_epoch").alias("epoch"))
-        )
-
-    def _spoilt(self, sources: Collection[str]) -> DataFrame:
-        return self.frame.where(
-            F.col("catalog").isin(*sources) & F.col("finding").isin(*COPY_FINDINGS)
-        )
-
-    def _repairable(self) -> DataFrame:
-        return self.frame.where(F.col("finding").isin(*REPAIRABLE))
+        for position, path in enumerate(paths)
+    )
+    return reduce(DataFrame.unionAll, frames)
 
 
-def _differences(frame: DataFrame) -> list[Difference]:
-    return [Difference(**row.asDict()) for row in frame.collect()]
+def _path_of(given: OpenedInput) -> str | None:
+    """The path of a snapshot for Spark, which takes some characters of a path as wildcards."""
+    path = given.path if isinstance(given, SnapshotInput) else None
+    return None if path is None or {*path} & {*"*?[]{}\\"} else path
+
+
+@contextmanager
+def unread_snapshots(plan: BucketPlan) -> Iterator[None]:
+    """Turn the error of Spark about a file of a snapshot into `CatalogUnread`."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        if "FAILED_READ_FILE" in (said := unquote(str(error))):
+            for given in (catalog.input for catalog in plan.catalogs):
+                if isinstance(given, SnapshotInput) and f"file://{given.path}/" in said:
+                    raise given.unread("Spark could not read a file of it") from error
+        raise
+
+
+def hashed(rows: DataFrame) -> DataFrame:
+    """Digest rows with hashes of the strings, so that the steps of the rule move only numbers.
+
+    An origin has two independent hashes; both collide together in one of 10^22 runs.
+    """
+    origin = (F.xxhash64(F.lit(n), "authority", "origin").alias(f"h{n}") for n in (1, 2))
+    return rows.select("*", *origin, F.xxhash64("digest").alias("fp"))

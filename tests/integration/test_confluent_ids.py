@@ -18,7 +18,7 @@ from catalog.monitoring.nodechecks import check_schema_ids
 from catalog.settings.settings import Settings
 from replication.reconcile.inputs.databaseinput import DatabaseInput
 from replication.reconcile.inputs.nodeinput import NodeInput
-from replication.reconcile.job import run_reconcile
+from replication.reconcile.job import ReconcileJob
 from replication.routes import routes
 from tests.integration.confluent import Registry, assert_error, record
 from tests.integration.conftest import Node, start_node
@@ -155,9 +155,8 @@ async def assert_conflict_is_told(
     assert [each.text for each in found] == [expected]
     [shown] = (await later.get("/replication/links"))["links"]
     assert [e["detail"] for e in shown["history"] if e["event"] == "schema id"] == [expected]
-    summary = await asyncio.to_thread(
-        run_reconcile,
-        [
+    job = ReconcileJob(
+        inputs=[
             NodeInput(name="earlier", url=earlier.url),
             DatabaseInput(name="later", dsn=database_url),
         ],
@@ -168,6 +167,7 @@ async def assert_conflict_is_told(
         settle_seconds=0,
         progress=lambda _: None,
     )
+    summary = await asyncio.to_thread(job.run)
     assert {name: [each.text for each in ids] for name, ids in summary.schemaids.items()} == {
         "later": [expected]
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from replication.reconcile.copysignatures import DAMAGED, UNSIGNED, VERIFIED
 from replication.reconcile.findings import FindingName
+from replication.reconcile.signatures import DAMAGED, UNSIGNED, VERIFIED
 from replication.reconcile.topology import WHOLE_CATALOG, Coverage, Topology
 from tests.spark.oracle import Copy
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from catalog.model.entity import Origin
-from replication.reconcile.copysignatures import DAMAGED, DETAILS, UNCHECKED, UNSIGNED
 from replication.reconcile.findings import COPY_FINDINGS, Difference, FindingName
+from replication.reconcile.signatures import DAMAGED, DETAILS, UNCHECKED, UNSIGNED
 from replication.reconcile.topology import Topology, covers
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replication.reconcile.job import run_reconcile
+from replication.reconcile.job import ReconcileJob
 from replication.reconcile.report import ReconcileSummary, render
 from tests.spark.federation import Federation, three_catalogs
 
@@ -17,15 +17,15 @@ EVENT = {"at": "2026-01-02T03:04:05Z", "event": "paused", "detail": "maintenance
 
 
 def reconcile(federation: Federation) -> ReconcileSummary:
-    return run_reconcile(
-        federation.inputs(),
+    return ReconcileJob(
+        inputs=federation.inputs(),
         report=None,
         repair=False,
         master="",
         verify=True,
         settle_seconds=0,
         progress=lambda line: None,
-    )
+    ).run()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from catalog.cli import app
 from replication.reconcile import compare as compare_module
 from replication.reconcile.errors import ReconcileError
 from replication.reconcile.findings import FINDINGS, SIGNATURE_FINDINGS
-from replication.reconcile.job import run_reconcile
+from replication.reconcile.job import ReconcileJob
 from replication.reconcile.report import ReconcileSummary
 from tests.spark.federation import Federation, Node, damaged, three_catalogs
 
@@ -47,7 +47,7 @@ def reconcile(federation: Federation, request: pytest.FixtureRequest) -> Reconci
             "sleep": lambda seconds: None,
             "spark": spark,
         }
-        return run_reconcile(federation.inputs(), **options | more)
+        return ReconcileJob(inputs=federation.inputs(), **options | more).run()
 
     return run
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from catalog.cli import app
 from replication.reconcile.inputs.nodeinput import NodeInput
-from replication.reconcile.job import run_reconcile
+from replication.reconcile.job import ReconcileJob
 from tests.integration.federation import databases, start_member
 from tests.integration.test_link_tokens import as_admin, token
 
@@ -55,9 +55,8 @@ async def test_each_catalog_is_shown_its_own_token_and_nobody_keeps_it(
             assert done.exit_code == 0, done.stderr
         for node in (eu, us):
             assert (await as_admin(node, "PUT", "/messagegroups/one", {})).status == 201
-        summary = await asyncio.to_thread(
-            run_reconcile,
-            [
+        job = ReconcileJob(
+            inputs=[
                 NodeInput(name=name, url=node.url, token=shown[node.url])
                 for name, node in (("eu", eu), ("us", us))
             ],
@@ -69,6 +68,7 @@ async def test_each_catalog_is_shown_its_own_token_and_nobody_keeps_it(
             progress=lambda line: None,
             spark=spark,
         )
+        summary = await asyncio.to_thread(job.run)
     assert [one.rows for one in summary.catalogs] == [1, 1]
     kept = [told_of(refused), told_of(stranger), *plans_of(spark), *texts_in(tmp_path / "report")]
     assert any("concord_digests" in text for text in kept)

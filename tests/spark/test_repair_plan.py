@@ -11,7 +11,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from catalog.cli import app
-from replication.reconcile.storedplan import StoredPlan
+from replication.reconcile.repairplan import StoredPlan
 from tests.spark.federation import Federation, Node, three_catalogs
 
 pytestmark = pytest.mark.slow

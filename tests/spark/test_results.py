@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 
 from catalog.operations.reconciliations import NewFindings, NewReconciliation
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.findings import Difference, FindingsList
-from replication.reconcile.job import run_reconcile
-from replication.reconcile.repairrequests import RepairOutcome
+from replication.reconcile.findings import Difference, Findings
+from replication.reconcile.job import ReconcileJob
+from replication.reconcile.repairplan import RepairOutcome
 from replication.reconcile.report import CatalogSummary, ReconcileSummary
 from replication.reconcile.results import ResultReporter
-from replication.reconcile.sparkengine import FindingsFrame
+from replication.reconcile.sparkengine import SparkEngine
 from tests.spark.federation import Federation, three_catalogs
 
 pytestmark = pytest.mark.slow
@@ -98,22 +98,22 @@ def test_a_comparison_that_fails_is_told_and_raised_all_the_same(federation: Fed
     us.digestversion = hub.digestversion = 99
     lines: list[str] = []
     with pytest.raises(ReconcileError) as caught:
-        run_reconcile(
-            federation.inputs(),
+        ReconcileJob(
+            inputs=federation.inputs(),
             report=None,
             repair=False,
             master="local[2]",
             verify=True,
             settle_seconds=0,
             progress=lines.append,
-        )
+        ).run()
     for node in (eu, us, hub):
         body = NewReconciliation.model_validate(node.told[-1])
         assert (body.outcome, body.error) == ("failed", caught.value.message)
     assert not [line for line in lines if "was not told" in line]
 
 
-def test_both_engines_take_differences_in_turn_from_each_finding_at_each_catalog(
+def test_both_engines_answer_the_questions_of_reports_and_repairs_alike(
     spark: SparkSession,
 ) -> None:
     many = [("stale", "eu")] * 5 + [("stale", "us")] * 2 + [("missing", "eu")]
@@ -121,8 +121,22 @@ def test_both_engines_take_differences_in_turn_from_each_finding_at_each_catalog
         Difference(finding=finding, catalog=catalog, authority="urn:a", origin=f"/groups/g{number}")
         for number, (finding, catalog) in enumerate(many)
     ]
+    found.append(replace(found[0], finding="forged", catalog="us"))
     columns = ", ".join(f"{each.name} string" for each in fields(Difference))
-    frame = FindingsFrame(spark.createDataFrame([asdict(each) for each in found], columns))
-    ranked = FindingsList(found).ranked(6)
-    assert frame.ranked(6) == ranked
-    assert [each.origin[-1] for each in ranked] == ["0", "5", "7", "1", "6", "2"]
+    engine = SparkEngine(spark)
+    frame = spark.createDataFrame([asdict(each) for each in found], columns)
+    in_spark, in_memory = Findings(engine, engine.view(frame)), Findings.of(found)
+    ranked = in_memory.ranked(6)
+    assert in_spark.ranked(6) == ranked
+    assert in_spark.samples(2) == in_memory.samples(2)
+    assert in_spark.counts() == in_memory.counts()
+    assert (
+        in_spark.authorities()
+        == in_memory.authorities()
+        == {"eu": {"urn:a": 6}, "us": {"urn:a": 3}}
+    )
+    for sources in ((), ("us",)):
+        repairs = [*in_memory.repairs("eu", {"urn:a"}, sources)]
+        assert [*in_spark.repairs("eu", {"urn:a"}, sources)] == repairs
+        assert len(repairs) + in_memory.withheld("eu", {"urn:a"}, sources) == 6
+    assert [each.origin[-1] for each in ranked] == ["0", "0", "5", "7", "1", "6"]

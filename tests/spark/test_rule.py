@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from replication.reconcile.compare import find_differences
-from replication.reconcile.copysignatures import DETAILS, UNCHECKED, UNSIGNED, VERIFIED
 from replication.reconcile.digestrows import ROWS
-from replication.reconcile.duckdbengine import DuckdbEngine
-from replication.reconcile.engine import Engine
+from replication.reconcile.engine import DuckdbEngine, Engine
 from replication.reconcile.findings import FINDINGS, Difference, FindingName
 from replication.reconcile.rule import differences_in, origins_of
+from replication.reconcile.signatures import DETAILS, UNCHECKED, UNSIGNED, VERIFIED
 from replication.reconcile.sparkengine import SparkEngine, hashed
 from tests.spark.cases import ABSENT, CASES, OWNER_A, OWNER_B, TOPOLOGY, copy
 from tests.spark.oracle import Copy, classify

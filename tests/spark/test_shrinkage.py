@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replication.reconcile.job import run_reconcile
+from replication.reconcile.job import ReconcileJob
 from replication.reconcile.report import ReconcileSummary
 from tests.spark.federation import Federation, Node, three_catalogs
 
@@ -24,7 +24,7 @@ def reconcile(federation: Federation, lines: list[str], **more: Any) -> Reconcil
         "progress": lines.append,
         "sleep": lambda seconds: None,
     }
-    return run_reconcile(federation.inputs(), **options | more)
+    return ReconcileJob(inputs=federation.inputs(), **options | more).run()
 
 
 def lose(node: Node, share: float) -> None:

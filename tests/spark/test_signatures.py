@@ -13,10 +13,9 @@ from catalog.keys.entitysignature import EntitySigner, new_seed
 from replication.reconcile import compare as compare_module
 from replication.reconcile.catalogs import survey
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.job import run_reconcile
-from replication.reconcile.keysurvey import survey_keys
+from replication.reconcile.job import ReconcileJob
 from replication.reconcile.report import ReconcileSummary
-from replication.reconcile.signaturekeys import REVOKED
+from replication.reconcile.signatures import REVOKED, survey_keys
 from tests.spark.federation import Federation, history_of, signed, three_catalogs
 
 pytestmark = pytest.mark.slow
@@ -36,7 +35,7 @@ def reconcile(federation: Federation, spark: SparkSession, **more: Any) -> Recon
         "sleep": lambda seconds: None,
         "spark": spark,
     }
-    return run_reconcile(federation.inputs(), **options | more)
+    return ReconcileJob(inputs=federation.inputs(), **options | more).run()
 
 
 def test_trusted_keys_go_on_and_an_authority_speaks_for_itself_without_them(

@@ -16,9 +16,9 @@ from replication.reconcile.digestrows import BucketRange
 from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.inputs.input import OpenedInput
 from replication.reconcile.inputs.snapshotinput import SnapshotInput, write_snapshot
-from replication.reconcile.job import run_reconcile
+from replication.reconcile.job import ReconcileJob
 from replication.reconcile.report import ReconcileSummary
-from replication.reconcile.sparkrows import digest_rows, snapshot_rows
+from replication.reconcile.sparkengine import digest_rows, snapshot_rows
 from tests.spark.federation import Federation, damaged, three_catalogs
 
 pytestmark = pytest.mark.slow
@@ -51,8 +51,8 @@ def rows_in(frame: DataFrame | None) -> list[str]:
 
 
 def compared(spark: SparkSession, inputs: list[SnapshotInput]) -> ReconcileSummary:
-    return run_reconcile(
-        inputs,
+    return ReconcileJob(
+        inputs=inputs,
         report=None,
         repair=False,
         master="",
@@ -61,7 +61,7 @@ def compared(spark: SparkSession, inputs: list[SnapshotInput]) -> ReconcileSumma
         progress=print,
         sleep=lambda seconds: pytest.fail("the rows of snapshots do not change"),
         spark=spark,
-    )
+    ).run()
 
 
 def test_spark_reads_the_same_rows_as_the_workers_of_python(

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from replication.reconcile.catalogs import survey
-from replication.reconcile.findings import Difference, FindingsList
-from replication.reconcile.repairrequests import RepairOutcome, repair
+from replication.reconcile.explanations import find_uncompared
+from replication.reconcile.findings import Difference, Findings
+from replication.reconcile.repairplan import RepairOutcome, repair
 from replication.reconcile.topology import topology_of
-from replication.reconcile.uncompared import find_uncompared
 from tests.spark.federation import Federation, Node
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,7 @@ def test_links_that_cannot_be_asked_for_an_entity_are_reset_once(federation: Fed
 
     def repaired(*more: Difference) -> dict[str, RepairOutcome]:
         surveyed = survey(federation.inputs())
-        findings = FindingsList([*missing, *more])
+        findings = Findings.of([*missing, *more])
         outcomes = repair(findings, topology_of(surveyed), surveyed, (), lambda line: None)
         return {outcome.catalog: outcome for outcome in outcomes}
 

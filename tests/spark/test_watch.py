@@ -17,8 +17,7 @@ import pytest
 
 from replication.applying.apply import Batch, apply_batch
 from replication.deciding.provenance import Policy
-from replication.reconcile.watching.streamrule import StreamFinding
-from replication.reconcile.watching.streamwatch import FINDINGS
+from replication.reconcile.streamwatch import FINDINGS, StreamFinding
 from tests.brokers.kafka import KafkaBroker
 from tests.hostile.hostilesource import forged
 from tests.integration.conftest import Node

@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.console.flows import Flow, flows_in
-from catalog.console.plots import Plot, Point, plot
-from catalog.console.regionmap import NOWHERE, draw_map
+from catalog.console.flows import NOWHERE, Flow, draw_map, flows_in
+from catalog.console.linkpage import Plot, Point, plot
 from catalog.operations.federation import FederatedCatalog, SharedLink
 from catalog.operations.followers import Follower
 

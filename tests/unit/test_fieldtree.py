@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.console.fieldtree import fields_of
+from catalog.console.entityschema import fields_of
 
 AVRO = {
     "type": "record",

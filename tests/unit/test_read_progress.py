@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from replication.reconcile.duckdbengine import progress_line, progress_of
+from replication.reconcile.engine import progress_line, progress_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.reconcile.watching.streamrule import Observation, OriginWatch, gap_in
+from replication.reconcile.streamwatch import Observation, OriginWatch, gap_in
 
 OWNER, ORIGIN = "eu", ("https://eu.example.com", "/messagegroups/g")
 STATES = st.tuples(

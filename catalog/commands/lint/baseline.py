@@ -24,10 +24,9 @@ from catalog.documents.serialization import (
 )
 from catalog.formats.families import COMPATIBILITIES, FORMATS
 from catalog.lint.declaredentities import DeclaredEntities
-from catalog.lint.documentchanges import User
+from catalog.lint.documentchanges import DEPTH, User
 from catalog.lint.lintedcatalog import KnownEntities, MemoryCatalog
 from catalog.lint.linter import LintBase
-from catalog.lint.users import DEPTH
 from catalog.model.capabilities import offered_with, stored_capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.errors import XRegistryError

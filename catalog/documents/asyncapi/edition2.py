@@ -13,8 +13,10 @@ from catalog.documents.asyncapi.references import (
     Identifiers,
     Members,
     SourceDocument,
+    object_in,
     objects,
     reference_of,
+    without,
 )
 from catalog.documents.asyncapi.schemadocuments import (
     JSON_SCHEMA,
@@ -55,13 +57,9 @@ class _Upgrade:
         found = self.source.document
         for address, item in objects(found.get("channels")):
             self._add_channel(address, item)
-        info = dict(found["info"]) if isinstance(found.get("info"), dict) else {}
+        info = dict(object_in(found.get("info")))
         info |= {name: found[name] for name in ("tags", "externalDocs") if name in found}
-        kept = {
-            name: value
-            for name, value in found.items()
-            if name not in ("channels", "components", "externalDocs", "servers", "tags")
-        }
+        kept = without(found, "channels", "components", "externalDocs", "servers", "tags")
         servers = self._servers(found.get("servers"), "#/servers")
         components = self._components(found.get("components"))
         return {
@@ -82,7 +80,7 @@ class _Upgrade:
         return servers
 
     def _server(self, found: Members) -> Members:
-        server = {name: value for name, value in found.items() if name != "url"}
+        server = without(found, "url")
         url = found.get("url")
         if isinstance(url, str) and (parts := _URL.fullmatch(url)):
             server["host"] = parts[1]
@@ -121,7 +119,7 @@ class _Upgrade:
             self.channels[key] = {"address": address, **item}
             return
         channel: Members = {"address": address}
-        channel |= {name: value for name, value in found.items() if name not in _ACTIONS}
+        channel |= without(found, *_ACTIONS)
         if isinstance(names := found.get("servers"), list):
             channel["servers"] = [{"$ref": f"#/servers/{escaped(str(name))}"} for name in names]
         if isinstance(found.get("parameters"), dict):
@@ -173,11 +171,7 @@ class _Upgrade:
         return self._message_keys[written]
 
     def _message(self, found: Members) -> Members:
-        message = {
-            name: value
-            for name, value in found.items()
-            if name not in ("messageId", "schemaFormat")
-        }
+        message = without(found, "messageId", "schemaFormat")
         media_type = found.get("schemaFormat")
         if isinstance(media_type, str) and format_of(media_type) != JSON_SCHEMA:
             schema = message.get("payload", {})
@@ -193,8 +187,8 @@ class _Upgrade:
         if not isinstance(parameter, dict):
             return entry
         schema, _ = self.source.follow(parameter.get("schema", {}), f"{target}/schema")
-        schema = dict(schema) if isinstance(schema, dict) else {}
-        found = {name: value for name, value in parameter.items() if name != "schema"}
+        schema = dict(object_in(schema))
+        found = without(parameter, "schema")
         for name in _PARAMETER:
             if name in schema and name not in found:
                 found[name] = schema.pop(name)
@@ -202,7 +196,7 @@ class _Upgrade:
         return found if is_text else {**found, "x-schema": schema}
 
     def _components(self, found: Any) -> Members:
-        components = dict(found) if isinstance(found, dict) else {}
+        components = dict(object_in(found))
         rewrites: Mapping[str, Callable[[Members, str], Members]] = {
             "messages": lambda each, at: self._message(self._merged(each, at)),
             "parameters": self._parameter,
@@ -218,7 +212,7 @@ class _Upgrade:
         for kind in (*_MERGED, "channels", "servers"):
             for key in [*(components.get(kind) or {})]:
                 if f"#/components/{kind}/{escaped(key)}" in self.source.used:
-                    components[kind] = {n: v for n, v in components[kind].items() if n != key}
+                    components[kind] = without(components[kind], key)
         return {kind: each for kind, each in components.items() if each}
 
 
@@ -293,11 +287,7 @@ class _Downgrade:
         found = self.document
         info = dict(found["info"])
         root = {name: info.pop(name) for name in ("tags", "externalDocs") if name in info}
-        kept = {
-            name: value
-            for name, value in found.items()
-            if name not in ("channels", "components", "info", "operations", "servers")
-        }
+        kept = without(found, "channels", "components", "info", "operations", "servers")
         names = self.names
         for pointer, key, each in self._definitions():
             if not reference_of(each):
@@ -375,13 +365,13 @@ class _Downgrade:
         for name in names:
             if name in members:
                 self._lose(f"{pointer}/{name}", members[name])
-        return {name: value for name, value in members.items() if name not in names}
+        return without(members, *names)
 
     def _server(self, key: str, found: Members) -> Members:
         at = f"#/servers/{escaped(key)}"
         server = self._without(found, at, "title", "summary", "externalDocs")
         url = server.pop("x-url", _url_of(server))
-        server = {name: value for name, value in server.items() if name not in ("host", "pathname")}
+        server = without(server, "host", "pathname")
         return self._with_security({"url": url, **server})
 
     def _with_security(self, members: Members) -> Members:
@@ -390,7 +380,7 @@ class _Downgrade:
             return members
         found = []
         for each in (each for each in required if isinstance(each, dict)):
-            scheme = {name: value for name, value in each.items() if name != "scopes"}
+            scheme = without(each, "scopes")
             name = next((key for key, known in self.schemes.items() if known == scheme), "")
             name = name or f"{scheme.get('type', 'scheme')}-{len(self.schemes) + 1}"
             self.schemes.setdefault(name, scheme)
@@ -430,7 +420,7 @@ class _Downgrade:
                 address = f"{address}.{key}"
                 self._lose(f"{at}/address", found.get("address"), "another channel has it, too")
             own = self._without(found, at, "title", "summary", "tags", "externalDocs")
-            item = {n: v for n, v in own.items() if n not in ("address", "messages")}
+            item = without(own, "address", "messages")
             if isinstance(servers := item.get("servers"), list):
                 item["servers"] = [unescaped(reference_of(s).rpartition("/")[2]) for s in servers]
             if isinstance(parameters := item.get("parameters"), dict):
@@ -460,7 +450,7 @@ class _Downgrade:
         ]
         chosen = [reference_of(each) for each in listed] if isinstance(listed, list) else every
         refs = [{"$ref": p} for p in chosen if p in names]
-        item = {n: v for n, v in operation.items() if n not in ("action", "channel", "messages")}
+        item = without(operation, "action", "channel", "messages")
         item = self._with_security({"operationId": key, **item})
         if refs:
             item["message"] = refs[0] if len(refs) == 1 else {"oneOf": refs}
@@ -468,7 +458,7 @@ class _Downgrade:
 
 
 def _parameter(found: Members) -> Members:
-    rest = {n: v for n, v in found.items() if n not in ("default", "enum", "examples", "x-schema")}
+    rest = without(found, "default", "enum", "examples", "x-schema")
     schema = dict(found.get("x-schema") or {"type": "string"})
     schema |= {name: found[name] for name in ("default", "enum", "examples") if name in found}
     return {**rest, "schema": schema}

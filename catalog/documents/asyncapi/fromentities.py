@@ -7,34 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from catalog.documents.asyncapi import protocols
 from catalog.documents.asyncapi.correspondence import DESCRIPTION, are_equal, to_members
 from catalog.documents.asyncapi.edition2 import downgrade
-from catalog.documents.asyncapi.protocols import (
-    ACTIONS,
-    OPTIONS,
-    address_option,
-    addresses_of,
-    channel_options,
-    common_addresses,
-    message_correspondences,
-    operation_correspondences,
-    server_attributes,
-    server_correspondences,
-    server_members,
-)
 from catalog.documents.asyncapi.references import (
     EXTENSION,
     Identifiers,
     Members,
     entity_reference,
+    object_in,
     objects,
     reference_of,
+    without,
 )
-from catalog.documents.asyncapi.schemadocuments import (
-    media_type_of,
-    unbundle,
-    with_references,
-)
+from catalog.documents.asyncapi.schemadocuments import media_type_of, unbundle, with_references
 from catalog.documents.asyncapi.toentities import KEPT
 from catalog.documents.losses import Loss, default_version
 from catalog.documents.rewriter import escaped, unescaped
@@ -86,8 +72,7 @@ class _Keys(Identifiers):
 
 
 def _kept(entity: Mapping[str, Any]) -> Members:
-    found = entity.get(KEPT)
-    return found if isinstance(found, dict) else {}
+    return object_in(entity.get(KEPT))
 
 
 class _Translation:
@@ -200,17 +185,16 @@ class _Translation:
 
     def _shown(self, entity: Members, at: str, what: str = "object") -> Members:
         """The kept object of an entity, with references into the document."""
-        kept = _kept(entity).get(what)
-        kept = kept if isinstance(kept, dict) else {}
+        kept = object_in(_kept(entity).get(what))
         shown = with_references(kept, lambda reference: self._target(reference, at))
         assert isinstance(shown, dict)
         return shown
 
     def _finish(self, shown: Members, left: Members) -> Members:
         """Give an object the attributes that AsyncAPI has no member for, as an extension."""
-        left = {name: value for name, value in left.items() if name not in (KEPT, "versionid")}
+        left = without(left, KEPT, "versionid")
         if (meta := left.get("meta")) and isinstance(meta, dict):
-            left["meta"] = {name: each for name, each in meta.items() if name != "readonly"}
+            left["meta"] = without(meta, "readonly")
         left = {name: value for name, value in left.items() if value not in ({}, [])}
         if left:
             shown[EXTENSION] = left
@@ -220,15 +204,15 @@ class _Translation:
         at, left = f"/endpoints/{id}", copy.deepcopy(endpoint)
         shown = self._shown(endpoint, at)
         to_members(shown, left, DESCRIPTION)
-        protocol, options = str(left.pop("protocol", "")), left.get(OPTIONS) or {}
-        to_members(shown, left, server_correspondences(protocol))
+        protocol, options = str(left.pop("protocol", "")), left.get(protocols.OPTIONS) or {}
+        to_members(shown, left, protocols.server_correspondences(protocol))
         wanted: Members = {"protocol": protocol} if protocol else {}
         made = {n: options.pop(n) for n in ("endpoints", "authorization") if n in options}
-        wanted |= {OPTIONS: made} if made else {}
-        if not are_equal(server_attributes(shown), wanted):
-            shown |= server_members(protocol, made)
-            if not are_equal(server_attributes(shown), wanted):
-                left |= {"protocol": protocol, OPTIONS: {**options, **made}}
+        wanted |= {protocols.OPTIONS: made} if made else {}
+        if not are_equal(protocols.server_attributes(shown), wanted):
+            shown |= protocols.server_members(protocol, made)
+            if not are_equal(protocols.server_attributes(shown), wanted):
+                left |= {"protocol": protocol, protocols.OPTIONS: {**options, **made}}
         self.servers[key] = self._finish(shown, left)
         self._server_ids[id] = key
 
@@ -273,11 +257,11 @@ class _Translation:
             return {"$ref": target}
         shown, left = self._shown(message, xid), dict(message)
         protocol = str(left.get("protocol", ""))
-        to_members(shown, left, (*DESCRIPTION, *message_correspondences(protocol)))
+        to_members(shown, left, (*DESCRIPTION, *protocols.message_correspondences(protocol)))
         if protocol == group.get("protocol", ""):
             left.pop("protocol", None)
-        if not left.get(OPTIONS):
-            left.pop(OPTIONS, None)
+        if not left.get(protocols.OPTIONS):
+            left.pop(protocols.OPTIONS, None)
         self._set_payload(shown, left, xid)
         return self._finish(shown, left)
 
@@ -353,7 +337,7 @@ class _Translation:
         protocol, usage = str(left.pop("protocol", "")), left.pop("usage", None)
         # An imported operation without a group had a channel in another document.
         is_detached = _kept(endpoint).get("kind") == "operation" and "messagegroups" not in endpoint
-        actions = [each for each, made in ACTIONS.items() if made == usage]
+        actions = [each for each, made in protocols.ACTIONS.items() if made == usage]
         action = next(iter(actions), "send" if "producer" in (usage or ()) else "receive")
         if usage is not None or not is_detached:
             if not actions and "action" not in shown:
@@ -362,9 +346,11 @@ class _Translation:
         if not is_detached:
             channel = self._channel_of(id, endpoint, left, protocol, action)
             shown["channel"] = {"$ref": f"#/channels/{escaped(channel)}"}
-            to_members(shown, left, operation_correspondences(protocol))
-            options = left.setdefault(OPTIONS, {})
-            for name, value in channel_options(self.channels[channel], protocol, action).items():
+            to_members(shown, left, protocols.operation_correspondences(protocol))
+            options = left.setdefault(protocols.OPTIONS, {})
+            for name, value in protocols.channel_options(
+                self.channels[channel], protocol, action
+            ).items():
                 if are_equal(options.get(name), value):
                     del options[name]
                 else:
@@ -378,10 +364,10 @@ class _Translation:
     ) -> str:
         """The channel of an endpoint, a new channel if no message group is the channel."""
         named = left.pop("messagegroups", None) or []
-        options = left.get(OPTIONS) or {}
+        options = left.get(protocols.OPTIONS) or {}
         groups = list(filter(None, (self._group_of(each, id) for each in named)))
         targets = [self.pointers[f"/messagegroups/{group}"] for group in groups]
-        address = options.get(address_option(protocol, action))
+        address = options.get(protocols.address_option(protocol, action))
         own = left.pop("messages", {})
         if len(targets) == 1 and not own:
             key = _key_at(targets[0])
@@ -411,7 +397,9 @@ class _Translation:
     def _fits(self, channel: Members, protocol: str, action: str, address: Any) -> bool:
         """Whether an endpoint can be an operation on a channel, which gets its address."""
         channel.setdefault("address", address)
-        expected = channel_options(channel, protocol, action).get(address_option(protocol, action))
+        expected = protocols.channel_options(channel, protocol, action).get(
+            protocols.address_option(protocol, action)
+        )
         is_other = "servers" in channel and self._protocol_of(channel) != protocol
         return not is_other and address in (None, expected)
 
@@ -425,8 +413,8 @@ class _Translation:
 
     def _set_servers(self, channel: Members, options: Members, protocol: str) -> None:
         """Give a channel the servers for the addresses of an endpoint."""
-        known = common_addresses(self._servers_of(channel), protocol)
-        addresses = addresses_of(options)
+        known = protocols.common_addresses(self._servers_of(channel), protocol)
+        addresses = protocols.addresses_of(options)
         options.pop("endpoints", None)
         if known and not addresses:
             options["endpoints"] = None
@@ -446,16 +434,16 @@ class _Translation:
 
     def _server_for(self, protocol: str, options: Members) -> str:
         """The key of a server with an address, a new server if there is none."""
-        entity = {"protocol": protocol, OPTIONS: options}
+        entity = {"protocol": protocol, protocols.OPTIONS: options}
         for id, key in self._server_ids.items():
             own = {name: self.endpoints[id].get(name) for name in entity}
             if are_equal(own, entity):
                 return key
-        server = server_members(protocol, options)
+        server = protocols.server_members(protocol, options)
         id = key = self._server_keys.allot(str(server["host"]) or "server")
         self.endpoints = {**self.endpoints, id: entity}
         self.pointers[f"/endpoints/{id}"] = f"#/servers/{escaped(key)}"
-        made = server_attributes(server)
+        made = protocols.server_attributes(server)
         left = {} if are_equal(made, entity) else copy.deepcopy(entity)
         self.servers[key] = self._finish(server, left)
         self._server_ids[id] = key

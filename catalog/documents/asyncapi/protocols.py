@@ -10,11 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from catalog.documents.asyncapi.correspondence import (
-    Correspondence,
-    constant,
-    constant_schema,
-)
+from catalog.documents.asyncapi.correspondence import Correspondence, constant, constant_schema
 from catalog.documents.asyncapi.references import Members
 from catalog.model.scalars import SCALAR_CHECKS
 

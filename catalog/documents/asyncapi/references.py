@@ -67,6 +67,16 @@ def reference_of(value: Any) -> str:
     return str(reference) if is_usable else ""
 
 
+def object_in(value: Any) -> Members:
+    """A value that is an object; an empty object in place of other values."""
+    return value if isinstance(value, dict) else {}
+
+
+def without(members: Members, *names: str) -> Members:
+    """An object without some members."""
+    return {name: value for name, value in members.items() if name not in names}
+
+
 def objects(value: Any) -> Iterator[tuple[str, Members]]:
     """The members of an object that are objects, in the order of the names."""
     if isinstance(value, dict):
@@ -216,7 +226,7 @@ class SourceDocument:
         Args:
             traits_win: the members of traits override those of the object, as in edition 2.
         """
-        own = {name: value for name, value in definition.items() if name != "traits"}
+        own = without(definition, "traits")
         traits = definition.get("traits")
         merged = own if traits_win else {}
         for place, each in enumerate(traits if isinstance(traits, list) else ()):

@@ -11,7 +11,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from catalog.documents.asyncapi.references import Members, entity_reference, reference_of, size
+from catalog.documents.asyncapi.references import (
+    Members,
+    entity_reference,
+    object_in,
+    reference_of,
+    size,
+    without,
+)
 
 JSON_SCHEMA = "JsonSchema/draft-07"
 """The format of schemas of AsyncAPI, which are a superset of this draft."""
@@ -62,9 +69,7 @@ def is_json_schema(format: str) -> bool:
 def split(entry: Any) -> tuple[str, Any, Members, bool]:
     """The `schemaFormat`, the schema, further members, and whether they are in a wrapper."""
     if isinstance(entry, dict) and "schema" in entry and "schemaFormat" in entry:
-        further = {
-            name: value for name, value in entry.items() if name not in ("schema", "schemaFormat")
-        }
+        further = without(entry, "schema", "schemaFormat")
         return str(entry["schemaFormat"]), entry["schema"], further, True
     return "", entry, {}, False
 
@@ -92,7 +97,7 @@ def bundle(xid: str, documents: Mapping[str, Any], spend: Callable[[int], None])
     if not added:
         return document
     own = document.get(_BUNDLED)
-    definitions = dict(own) if isinstance(own, dict) else {}
+    definitions = dict(object_in(own))
     for target in sorted(added):
         name = target.rpartition("/")[2]
         while name in definitions:
@@ -109,7 +114,7 @@ def unbundle(document: Any) -> Any:
     left = {name: each for name, each in own.items() if not _is_added(each)}
     if len(left) == len(own):
         return document
-    rest = {name: value for name, value in document.items() if name != _BUNDLED}
+    rest = without(document, _BUNDLED)
     return {**rest, _BUNDLED: left} if left else rest
 
 

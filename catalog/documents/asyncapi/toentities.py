@@ -13,18 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from catalog.documents.asyncapi import protocols
 from catalog.documents.asyncapi.correspondence import DESCRIPTION, to_attributes
 from catalog.documents.asyncapi.edition2 import upgrade
-from catalog.documents.asyncapi.protocols import (
-    ACTIONS,
-    OPTIONS,
-    channel_options,
-    common_addresses,
-    message_correspondences,
-    operation_correspondences,
-    server_attributes,
-    server_correspondences,
-)
 from catalog.documents.asyncapi.references import (
     EXTENSION,
     AsyncApiError,
@@ -32,8 +23,10 @@ from catalog.documents.asyncapi.references import (
     Members,
     SourceDocument,
     identifier,
+    object_in,
     objects,
     reference_of,
+    without,
 )
 from catalog.documents.asyncapi.schemadocuments import (
     JSON_SCHEMA,
@@ -108,14 +101,12 @@ class _Placed:
 class _Translation:
     def __init__(self, source: SourceDocument) -> None:
         self.source = source
-        info = source.document.get("info")
-        self.info: Members = info if isinstance(info, dict) else {}
+        self.info: Members = object_in(source.document.get("info"))
         title = self.info.get("title")
         if not isinstance(title, str) or not title:
             raise AsyncApiError("The document has no info.title.", "The title names its groups.")
         self.application = identifier(title)
-        components = source.document.get("components")
-        self.components: Members = components if isinstance(components, dict) else {}
+        self.components: Members = object_in(source.document.get("components"))
         self.endpoints: dict[str, Members] = {}
         self.messagegroups: dict[str, Members] = {}
         self.schemas: dict[str, Members] = {}
@@ -244,9 +235,9 @@ class _Translation:
 
     def _add_server(self, key: str, found: Members, id: str) -> None:
         kept = self.source.expand(found, f"#/servers/{escaped(key)}")
-        attributes = server_attributes(kept)
+        attributes = protocols.server_attributes(kept)
         protocol = _protocol(kept, attributes.get("protocol", ""))
-        to_attributes(kept, attributes, server_correspondences(protocol))
+        to_attributes(kept, attributes, protocols.server_correspondences(protocol))
         entity = self._entity("server", key, id, kept)
         self.endpoints[id] = _with_extension({**entity, **attributes}, kept)
 
@@ -266,7 +257,7 @@ class _Translation:
         return str(servers[0].get("protocol", "")) if servers else ""
 
     def _add_channel(self, key: str, found: Members, id: str) -> None:
-        own = {name: value for name, value in found.items() if name != "messages"}
+        own = without(found, "messages")
         kept = self.source.expand(own, f"#/channels/{escaped(key)}")
         group = self._entity("channel", key, id, kept)
         if protocol := _protocol(kept, self._protocol_of(found)):
@@ -282,8 +273,8 @@ class _Translation:
         kept = self.source.expand(merged, pointer)
         attributes: Members = {}
         action = kept.get("action")
-        if action in ACTIONS:
-            attributes["usage"] = list(ACTIONS[action])
+        if action in protocols.ACTIONS:
+            attributes["usage"] = list(protocols.ACTIONS[action])
             del kept["action"]
         if "channel" not in merged:
             group = self.source.xids[target]
@@ -293,17 +284,21 @@ class _Translation:
         stated = self._protocol_of(channel) if isinstance(channel, dict) else ""
         if isinstance(channel, dict) and (protocol := _protocol(kept, stated)):
             attributes |= self._operation_options(channel, protocol, str(action))
-            to_attributes(kept, attributes, operation_correspondences(protocol))
+            to_attributes(kept, attributes, protocols.operation_correspondences(protocol))
         entity = self._entity("operation", key, id, kept)
         self.endpoints[id] = _with_extension({**entity, **attributes}, kept)
 
     def _operation_options(self, channel: Members, protocol: str, action: str) -> Members:
-        addresses = common_addresses(self._servers_of(channel), protocol)
+        addresses = protocols.common_addresses(self._servers_of(channel), protocol)
         expanded = self.source.expand(channel.get("bindings"), "#/channels")
-        options = channel_options({**channel, "bindings": expanded}, protocol, action)
+        options = protocols.channel_options({**channel, "bindings": expanded}, protocol, action)
         if addresses:
             options["endpoints"] = addresses
-        return {"protocol": protocol, OPTIONS: options} if options else {"protocol": protocol}
+        return (
+            {"protocol": protocol, protocols.OPTIONS: options}
+            if options
+            else {"protocol": protocol}
+        )
 
     def _add_message(self, placed: _Placed) -> str:
         """Add a message to its group; return the xid of the schema of the payload."""
@@ -342,7 +337,7 @@ class _Translation:
         default = self.source.document.get("defaultContentType")
         if isinstance(default, str):
             kept.setdefault("contentType", default)
-        to_attributes(kept, message, (*DESCRIPTION, *message_correspondences(protocol)))
+        to_attributes(kept, message, (*DESCRIPTION, *protocols.message_correspondences(protocol)))
         extension["object"] = kept
         _with_extension(message, kept)
         return xid
@@ -369,7 +364,7 @@ class _Translation:
                 schema = self._localised(self.source.expand(schema, at), xid)
             if isinstance(schema, dict) and EXTENSION in schema:
                 further = {**further, EXTENSION: schema[EXTENSION]}
-                schema = {name: value for name, value in schema.items() if name != EXTENSION}
+                schema = without(schema, EXTENSION)
             _with_extension(entity, further)
             if further:
                 extension["object"] = further
@@ -403,11 +398,15 @@ class _Translation:
 
     def _document(self) -> Members:
         """The schema group of the document, with what only the document as a whole says."""
-        document = {
-            name: value
-            for name, value in self.source.document.items()
-            if name not in ("asyncapi", "channels", "components", "info", "operations", "servers")
-        }
+        document = without(
+            self.source.document,
+            "asyncapi",
+            "channels",
+            "components",
+            "info",
+            "operations",
+            "servers",
+        )
         kept = self.source.expand(document, "#")
         info = self.source.expand(self.info, "#/info")
         attributes: Members = {}

@@ -5,19 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from catalog.documents.rewriter import DocumentPart, RewriteRule
-from catalog.documents.rewrites.attributes import (
-    is_message_xid,
-    message_xid,
-    rewrite_entity,
-    rewrite_references,
-    trim_urls,
-)
-from catalog.documents.rewrites.protocols import (
-    family,
-    rewrite_format,
-    rewrite_kafka_addresses,
-    rewrite_protocol,
-)
+from catalog.documents.rewrites import attributes, protocols
 
 _AMQP_DASHES = frozenset(
     {"link-properties", "connection-properties", "distribution-mode", "connection-capabilities"}
@@ -57,26 +45,26 @@ def rewrite_group(plural: str, key: str, group: DocumentPart) -> None:
     if plural == "endpoints":
         _rewrite_endpoint(group, key)
     else:
-        trim_urls(group)
+        attributes.trim_urls(group)
         if plural == "messagegroups":
-            rewrite_format(group)
-        rewrite_entity(group, key, plural.removesuffix("s"))
+            protocols.rewrite_format(group)
+        attributes.rewrite_entity(group, key, plural.removesuffix("s"))
 
 
 def _rewrite_endpoint(part: DocumentPart, key: str) -> None:
     """Rewrite the attributes of an endpoint, but not the messages."""
-    trim_urls(part)
+    attributes.trim_urls(part)
     if isinstance(usage := part.members.get("usage"), str):
         part.set("usage", [usage], _USAGE)
     _rewrite_config(part)
-    rewrite_format(part)
+    protocols.rewrite_format(part)
     for name in ("definitionGroups", "definitiongroups"):
         part.rename(name, "messagegroups", _GROUPS)
-    rewrite_references(part, "messagegroups")
+    attributes.rewrite_references(part, "messagegroups")
     _rewrite_outside(part)
     if (options := part.inside("protocoloptions")) is not None:
         _rewrite_options(options, part.members.get("protocol"))
-    rewrite_entity(part, key, "endpoint")
+    attributes.rewrite_entity(part, key, "endpoint")
 
 
 def _rewrite_config(part: DocumentPart) -> None:
@@ -86,7 +74,7 @@ def _rewrite_config(part: DocumentPart) -> None:
         part.leave_out("config", "it is no object, or protocoloptions is none")
         return
     config.move("protocol", part, "protocol", _CONFIG)
-    rewrite_protocol(part)
+    protocols.rewrite_protocol(part)
     if not isinstance(config.members.get("strict", False), bool):
         config.leave_out("strict", "it is neither true nor false")
     config.move("strict", options, "deployed", _STRICT)
@@ -109,22 +97,22 @@ def _rewrite_options(options: DocumentPart, protocol: Any) -> None:
     options.lift("options", options, _NESTED)
     if isinstance(addresses := options.members.get("endpoints"), list):
         options.set("endpoints", [_address(item) for item in addresses], _ADDRESS)
-    if family(protocol) == "kafka":
-        rewrite_kafka_addresses(options)
+    if protocols.family(protocol) == "kafka":
+        protocols.rewrite_kafka_addresses(options)
     if isinstance(authorization := options.members.get("authorization"), dict):
         options.set("authorization", [authorization], _AUTHORIZATION)
-    for old, new in _OPTIONS.get(family(protocol), {}).items():
+    for old, new in _OPTIONS.get(protocols.family(protocol), {}).items():
         options.rename(old, new, _NAMES)
     if isinstance(protocol, str) and protocol.lower() in ("mqtt", "mqtt/5.0"):
         options.rename("cleansession", "cleanstart", _CLEAN)
-    if family(protocol) == "mqtt" and isinstance(options.members.get("willmessage"), str):
+    if protocols.family(protocol) == "mqtt" and isinstance(options.members.get("willmessage"), str):
         _rewrite_will(options)
 
 
 def _rewrite_will(options: DocumentPart) -> None:
     """Rewrite a JSON pointer as an xid; leave out a URI that is no message of the catalog."""
-    options.set("willmessage", message_xid(options.members["willmessage"]), _WILL)
-    if not is_message_xid(options.members["willmessage"]):
+    options.set("willmessage", attributes.message_xid(options.members["willmessage"]), _WILL)
+    if not attributes.is_message_xid(options.members["willmessage"]):
         options.leave_out("willmessage", "a will has to be a message of this catalog")
 
 

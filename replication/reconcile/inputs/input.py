@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from replication.reconcile.catalogs import SurveyedCatalog
 
 
-class Input(Protocol):
-    """A catalog as an operator gives it."""
-
+class _Named(Protocol):
     @property
     def name(self) -> str:
         """The name in the comparison, without white space."""
@@ -27,6 +25,10 @@ class Input(Protocol):
     @property
     def url(self) -> str:
         """The address, without secrets."""
+
+
+class Input(_Named, Protocol):
+    """A catalog as an operator gives it."""
 
     def opened(
         self, work: Path, progress: Callable[[str], None]
@@ -41,16 +43,8 @@ class Input(Protocol):
         """
 
 
-class OpenedInput(Protocol):
+class OpenedInput(_Named, Protocol):
     """The rows of a catalog. Instances can be pickled: Spark's workers read rows."""
-
-    @property
-    def name(self) -> str:
-        """The name in the comparison, without white space."""
-
-    @property
-    def url(self) -> str:
-        """The address, without secrets."""
 
     def survey(self) -> SurveyedCatalog:
         """The identity, the links and the fingerprints of the catalog.
@@ -87,11 +81,10 @@ def parse_inputs(catalogs: Iterable[str], tokens: Mapping[str, str]) -> list[Inp
 
 
 def _parse(text: str, tokens: Mapping[str, str]) -> Input:
+    from replication.reconcile.inputs.capturedinputs import ServerInput, TopicInput
     from replication.reconcile.inputs.databaseinput import DatabaseInput
     from replication.reconcile.inputs.nodeinput import NodeInput
-    from replication.reconcile.inputs.serverinput import ServerInput
     from replication.reconcile.inputs.snapshotinput import SnapshotInput
-    from replication.reconcile.inputs.topicinput import TopicInput
 
     name, _, address = text.partition("=")
     # White space ends a name in the text of `CatalogUnread`, which `error_in` parses.

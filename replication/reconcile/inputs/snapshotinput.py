@@ -24,20 +24,13 @@ import pyarrow.parquet as pq
 from catalog.model.confluentattribute import SchemaIdConflict
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.timestamps import format_time
+from replication.reconcile import digestrows
 from replication.reconcile.bucketplan import ROWS_PER_READ, split
 from replication.reconcile.catalogs import (
     Moment,
     ReportedLink,
     SurveyedCatalog,
     check_digest_version,
-)
-from replication.reconcile.digestrows import (
-    ALL_BUCKETS,
-    CSV_COLUMNS,
-    SIGNED_COLUMNS,
-    BucketRange,
-    checked,
-    malformed,
 )
 from replication.reconcile.errors import CatalogUnread, ReconcileError
 from replication.reconcile.inputs.input import Input
@@ -47,7 +40,7 @@ MANIFEST, SUCCESS = "manifest.json", "_SUCCESS"
 _MOST_MANIFEST_BYTES = 1 << 26
 _ROWS_PER_GROUP = 50_000
 _ORDER = [("bucket", "ascending"), ("origin", "ascending")]
-SIGNED_ROWS = pa.schema(SIGNED_COLUMNS)
+SIGNED_ROWS = pa.schema(digestrows.SIGNED_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,17 +97,19 @@ class SnapshotInput:
                 ),
             )
 
-    def read(self, buckets: BucketRange, *, verify: bool, is_signed: bool) -> list[pa.RecordBatch]:
+    def read(
+        self, buckets: digestrows.BucketRange, *, verify: bool, is_signed: bool
+    ) -> list[pa.RecordBatch]:
         """The rows of a range of buckets; the digests are as they were when the rows were read."""
-        columns = SIGNED_COLUMNS if is_signed else CSV_COLUMNS
+        columns = digestrows.SIGNED_COLUMNS if is_signed else digestrows.CSV_COLUMNS
         within = (pc.field("bucket") >= buckets.start) & (pc.field("bucket") < buckets.stop)
         with self._reading() as (files, path):
             dataset = self._dataset(files, path)
             found = dataset.to_table(columns=list(columns), filter=within, use_threads=False)
             try:
-                return [checked(batch, buckets) for batch in found.to_batches()]
+                return [digestrows.checked(batch, buckets) for batch in found.to_batches()]
             except ValueError as error:
-                raise malformed(error, buckets, self.name) from error
+                raise digestrows.malformed(error, buckets, self.name) from error
 
     def again(self) -> SnapshotInput:
         return self
@@ -177,13 +172,15 @@ def write_snapshot(
     startedat = datetime.now(UTC)
     with given.opened(work, progress) as opened:
         surveyed = opened.survey()
-        parts = split([ALL_BUCKETS], surveyed.fingerprints, ROWS_PER_READ)
+        parts = split([digestrows.ALL_BUCKETS], surveyed.fingerprints, ROWS_PER_READ)
 
         def read() -> Iterator[pa.Table]:
             for buckets in parts:
                 batches = opened.read(buckets, verify=verify, is_signed=True)
                 yield pa.Table.from_batches(batches, None if batches else SIGNED_ROWS)
-                progress(f"{buckets.stop / ALL_BUCKETS.stop:4.0%} of the buckets are written")
+                progress(
+                    f"{buckets.stop / digestrows.ALL_BUCKETS.stop:4.0%} of the buckets are written"
+                )
 
         return write_files(directory, surveyed, read(), startedat)
 
@@ -207,7 +204,7 @@ def write_files(
         if files.get_file_info(pafs.FileSelector(path)):
             raise ReconcileError(f"{directory} is not empty.", "Give a new directory.")
         for number, part in enumerate(parts):
-            ordered = part.select(list(SIGNED_COLUMNS)).sort_by(_ORDER)
+            ordered = part.select(list(digestrows.SIGNED_COLUMNS)).sort_by(_ORDER)
             rows += len(ordered)
             with files.open_output_stream(f"{path}/part-{number:05}.parquet") as stream:
                 pq.write_table(ordered, stream, compression="zstd", row_group_size=_ROWS_PER_GROUP)

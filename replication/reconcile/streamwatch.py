@@ -1,21 +1,49 @@
-"""The rule of the watch: what the changes of one origin at several catalogs say about the catalogs.
+"""The watch of change streams: what they say about an origin at several catalogs, within seconds.
 
 A feed shows the newest state of an entity, so it may skip epochs, and skipped epochs are no gap. A
 gap is a stream that does not go on where it was read to: changes may have been missed there.
+
+Spark keeps the state of each origin, and takes offsets and states together into its checkpoint. A
+batch that is executed again after a crash writes its file of findings again, under the same name:
+each finding is in the files once.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
-from dataclasses import dataclass, field, replace
-from typing import Literal
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import orjson
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+from replication.reconcile.inputs.capturedinputs import TopicInput
+from replication.reconcile.inputs.nodeinput import NodeInput
+from replication.reconcile.streamsource import changes_of
+from replication.reconcile.topology import Topology, covers
 
 _MOST_TOLD = 20
 
 StreamFindingName = Literal["gap", "regressed", "diverged", "late"]
+FINDINGS = "findings"
+CHECKPOINT = "checkpoint"
+_PARTITIONS = 2
+_TYPES = {
+    **dict.fromkeys(("id", "finding", "catalog", "authority", "origin"), "string"),
+    **dict.fromkeys(("epoch", "expected"), "bigint"),
+    **{"at": "double", "detail": "string"},
+}
+_ARROW_TYPES = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
+_COLUMNS = pa.schema([(name, _ARROW_TYPES[type]) for name, type in _TYPES.items()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +86,7 @@ class StreamFinding:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(NamedTuple):
     epoch: int
     deleted: bool
     digest: str
@@ -80,9 +107,7 @@ class OriginWatch:
         return cls({name: _State(*state) for name, state in data["states"].items()}, data["told"])
 
     def written(self) -> str:
-        states = {
-            name: [one.epoch, one.deleted, one.digest, one.at] for name, one in self.states.items()
-        }
+        states = {name: [*one] for name, one in self.states.items()}
         return orjson.dumps({"states": states, "told": self.told}).decode()
 
     def observe(self, seen: Observation) -> list[StreamFinding]:
@@ -102,7 +127,7 @@ class OriginWatch:
         if before is None or before.epoch != seen.epoch:
             self.states[seen.catalog] = _State(seen.epoch, seen.deleted, seen.digest, seen.at)
         else:
-            self.states[seen.catalog] = replace(before, deleted=seen.deleted, digest=seen.digest)
+            self.states[seen.catalog] = before._replace(deleted=seen.deleted, digest=seen.digest)
         return self._untold(found)
 
     def late(
@@ -177,3 +202,95 @@ def _finding(
         at=seen.at,
         detail=detail,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamWatch:
+    """What is watched, and where the findings go.
+
+    Args:
+        inputs: the nodes, and the topics to which nodes publish.
+        topology: of the nodes; names the catalogs that should have an origin.
+        directory: for the checkpoint and the findings.
+        every_seconds: the time between two batches.
+        lag_seconds: how long a replica may take to show a change.
+        tell: receives the findings of a batch, after they are written.
+    """
+
+    inputs: Sequence[NodeInput | TopicInput]
+    topology: Topology
+    directory: Path
+    every_seconds: float
+    lag_seconds: float
+    tell: Callable[[list[StreamFinding]], None]
+
+    def start(self, spark: SparkSession) -> StreamingQuery:
+        """Start the query, from its checkpoint or else from now."""
+        (self.directory / FINDINGS).mkdir(parents=True, exist_ok=True)
+        # A batch is small, and each partition of the states costs a worker in each batch.
+        spark.conf.set("spark.sql.shuffle.partitions", str(_PARTITIONS))
+        streams = [changes_of(spark, each) for each in self.inputs]
+        changes = reduce(DataFrame.unionAll, streams)
+        columns = ", ".join(f"{name} {type}" for name, type in _TYPES.items())
+        judge = partial(_judge, topology=self.topology, lag=self.lag_seconds)
+        found = changes.groupBy("authority", "origin").applyInPandasWithState(
+            judge, columns, "watch string", "append", GroupStateTimeout.ProcessingTimeTimeout
+        )
+        return (
+            found.writeStream.foreachBatch(self._write)
+            .option("checkpointLocation", str(self.directory / CHECKPOINT))
+            .trigger(processingTime=f"{int(1000 * self.every_seconds)} milliseconds")
+            .start()
+        )
+
+    def _write(self, batch: DataFrame, number: int) -> None:
+        found = [StreamFinding(**row.asDict()) for row in batch.collect()]
+        if not found:
+            return
+        file = self.directory / FINDINGS / f"batch-{number:012}.parquet"
+        table = pa.Table.from_pylist([asdict(each) for each in found], _COLUMNS)
+        pq.write_table(table, file.with_suffix(".part"), compression="zstd")
+        file.with_suffix(".part").replace(file)
+        self.tell(found)
+
+
+def _judge(
+    key: tuple[Any, ...],
+    batches: Iterator[pd.DataFrame],
+    state: GroupState,
+    *,
+    topology: Topology,
+    lag: float,
+) -> Iterator[pd.DataFrame]:
+    """The findings about an origin, and its new state; the origin of a gap is empty."""
+    authority, origin = map(str, key)
+    watch = OriginWatch.read(state.get[0]) if state.exists else OriginWatch()
+    found: list[StreamFinding] = []
+    for batch in batches:
+        for row in batch.to_dict("records"):
+            seen = Observation(**{str(name): value for name, value in row.items()})
+            found += [gap_in(seen)] if seen.gap else watch.observe(seen)
+    if origin:
+        late, again = _late(watch, authority, origin, topology, lag)
+        found += late
+        state.update((watch.written(),))
+        if again is not None:
+            state.setTimeoutDuration(max(1, int(1000 * again)))
+    yield pd.DataFrame([asdict(each) for each in found], columns=_COLUMNS.names).astype(
+        {"epoch": "Int64", "expected": "Int64"}
+    )
+
+
+def _late(
+    watch: OriginWatch, authority: str, origin: str, topology: Topology, lag: float
+) -> tuple[list[StreamFinding], float | None]:
+    if authority not in topology.authorities:
+        return [], None
+    owner = topology.names[topology.authorities.index(authority)]
+    expected = [
+        name
+        for name, coverage in zip(topology.names, topology.coverage, strict=True)
+        if authority in coverage
+        and any(covers(path, origin) for path in coverage[authority].subtrees)
+    ]
+    return watch.late(owner, (authority, origin), expected, time.time(), lag)

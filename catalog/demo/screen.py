@@ -1,4 +1,4 @@
-"""The output of the demo on the console, and the error of a step that failed."""
+"""The output of a demo on the console, and the error of a step that failed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from rich.rule import Rule
 from rich.table import Table
 
 from catalog.commands.terminal import PlainConsole
+
+STEPS = 7
 
 
 class Unexpected(Exception):
@@ -27,8 +29,7 @@ def expect(holds: bool, expected: str, seen: str) -> None:
 class Screen:
     """A console that numbers the steps, and measures the time since the first."""
 
-    def __init__(self, steps: int) -> None:
-        self._steps = steps
+    def __init__(self) -> None:
         self.console = PlainConsole(highlight=False)
         self._began = time.monotonic()
         self._step = 0
@@ -41,7 +42,7 @@ class Screen:
         self._step += 1
         self.console.print()
         self.console.print(
-            Rule(f"[bold]{self._step}/{self._steps}  {title}[/]", align="left", style="dim")
+            Rule(f"[bold]{self._step}/{STEPS}  {title}[/]", align="left", style="dim")
         )
 
     def say(self, text: str) -> None:

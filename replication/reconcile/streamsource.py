@@ -14,10 +14,9 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from catalog.client import Client, CursorExpired
 from catalog.model.entity import Entity, Tombstone
-from catalog.settings import Settings
 from replication.feed.feedlines import FeedEnd, read_line
+from replication.reconcile.inputs.capturedinputs import SETTINGS, TopicInput
 from replication.reconcile.inputs.nodeinput import NodeInput
-from replication.reconcile.inputs.topicinput import TopicInput
 from replication.transfer.topicaddress import TopicLost, open_topic
 from replication.transfer.topicrecords import read_record
 
@@ -125,14 +124,14 @@ class _TopicReader(SimpleDataSourceStreamReader):
         return iter(rows)
 
     async def _end(self) -> Offsets:
-        async with open_topic(self._given.url, _settings()) as topic:
+        async with open_topic(self._given.url, SETTINGS) as topic:
             bounds = await topic.bounds(await topic.partitions())
             return _offsets(bounds.ends)
 
     async def _read(self, start: Offsets, end: Offsets | None) -> tuple[list[Row], Offsets]:
         name = self._given.name
         begins = _positions(start)
-        async with open_topic(self._given.url, _settings()) as topic:
+        async with open_topic(self._given.url, SETTINGS) as topic:
             bounds = await topic.bounds(len(begins))
             firsts, lasts = bounds.begins, bounds.ends
             if any(not f <= b <= e for f, b, e in zip(firsts, begins, lasts, strict=True)):
@@ -167,11 +166,6 @@ async def _copies(
             copy = read_record(record.key, record.value)
             if isinstance(copy, Entity | Tombstone):
                 yield copy
-
-
-def _settings() -> Settings:
-    # The operator of the job has named the brokers, wherever they are.
-    return Settings(allow_private_addresses=True)
 
 
 def _row(catalog: str, copy: Entity | Tombstone) -> Row:

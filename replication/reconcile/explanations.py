@@ -1,4 +1,7 @@
-"""Finds the entities that a comparison leaves out.
+"""Explanations by links: why catalogs differ, and which entities a comparison leaves out.
+
+A link that is paused, stopped or behind explains why a catalog lacks changes, and what its operator
+can do about it. The differences stay differences: the catalogs do not agree.
 
 Copies of an authority without a given catalog are compared with each other where several catalogs
 have copies; the copies of a single catalog are not compared. Copies that links send to servers of
@@ -15,14 +18,31 @@ from typing import Any
 import orjson
 
 from catalog.client import Client
+from catalog.operations.reconciliations import FindingName
 from replication.feed.digests import MOST_AUTHORITIES
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
 from replication.reconcile.errors import CatalogUnread
+from replication.reconcile.findings import Findings
 from replication.reconcile.inputs.input import Input
 from replication.reconcile.inputs.nodeinput import NodeInput
 from replication.reconcile.topology import Places, normal_url
 
+_STOPPED = frozenset({"waiting", "unauthenticated", "forbidden", "refused"})
+_SHOW = "concord link show {id} --url {url}"
+_COMMANDS = {
+    "paused": "concord link resume {id} --url {url}",
+    "asking": "concord link allow {id} --url {url}",
+    **dict.fromkeys(_STOPPED, _SHOW),
+}
+
+COMMANDS: Mapping[FindingName, str] = {
+    "ahead": "concord recover --from {url} --url {owner}",
+    "orphaned": "concord link reset {link} --full --url {url}",
+    "collided": "concord link set {link} --prefix NAME- --url {url}",
+}
+"""The command for a finding that no repair settles; a person decides whether it is right."""
 _PATH = "/replication/digests"
+_GIVE = "Give that catalog, too, with --catalog."
 _LEAVING = frozenset({"push", "publish", "write"})
 _INTO: Mapping[str, tuple[str, str]] = {
     "walk": (
@@ -33,15 +53,15 @@ _INTO: Mapping[str, tuple[str, str]] = {
     ),
     "kafka": (
         "the link reads the topic {source}, and the catalog that publishes there was not given",
-        "Give that catalog, too, with --catalog.",
+        _GIVE,
     ),
     "accept": (
         "its catalog pushes it, and was not given",
-        "Give that catalog, too, with --catalog.",
+        _GIVE,
     ),
     "pull": (
         "the link leads from {source}, and the authority's own catalog was not given",
-        "Give that catalog, too, with --catalog.",
+        _GIVE,
     ),
 }
 _NO_LINK = (
@@ -62,6 +82,83 @@ _OUT_OF: Mapping[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """The state of a link that explains differences of an authority's entities at a catalog.
+
+    Args:
+        differences: the number of repairable differences at the catalog.
+        text: the state of the link, as a sentence.
+        command: the command that shows or changes the state.
+    """
+
+    catalog: str
+    authority: str
+    differences: int
+    text: str
+    command: str
+
+
+def find_causes(findings: Findings, places: Places) -> tuple[Cause, ...]:
+    """Find the links that are to bring entities which differ, and are not current."""
+    return tuple(
+        Cause(
+            catalog=name,
+            authority=authority,
+            differences=number,
+            text=text,
+            command=_COMMANDS.get(link.state, _SHOW).format(id=link.id, url=url),
+        )
+        for name, by_authority in findings.authorities().items()
+        for authority, number in by_authority.items()
+        for url, link in bringing(name, authority, places)
+        if (text := _text(link))
+    )
+
+
+def commands_for(finding: FindingName, catalog: str, authority: str, places: Places) -> list[str]:
+    """The commands that may settle a finding at a catalog, for a person to choose from."""
+    if finding not in COMMANDS:
+        return []
+    command = COMMANDS[finding]
+    if finding == "ahead":
+        [here] = [each.input.url for each in places.catalogs if each.name == catalog]
+        owners = [each.input.url for each in places.catalogs if each.authority == authority]
+        return [command.format(url=here, owner=owners[0] if owners else "URL")]
+    return [
+        command.format(url=url, link=link.id) for url, link in bringing(catalog, authority, places)
+    ]
+
+
+def bringing(catalog: str, authority: str, places: Places) -> list[tuple[str, ReportedLink]]:
+    """The links that are to bring an authority's entities to a catalog, with the URLs of nodes."""
+    found = []
+    for reporter in places.catalogs:
+        for link in reporter.links:
+            target, source = places.target(link), places.source(link)
+            if target is None or places.catalogs[target].name != catalog:
+                continue
+            if link.brings(authority, None if source is None else places.catalogs[source]):
+                found.append((reporter.input.url, link))
+    return found
+
+
+def _text(link: ReportedLink) -> str:
+    """The state of a link that is not current, as a sentence; "" for a current link."""
+    current = f", current last at {link.currentat}" if link.currentat else ", never yet current"
+    reason = f": {link.reason.rstrip('.')}" if link.reason else ""
+    match link.state:
+        case "paused" | "asking":
+            return f"Link {link.id} is {link.state}{link.since}{current}{reason}."
+        case "new" | "copying" | "behind":
+            return f"Link {link.id} is {link.state}{current}."
+        case state if state in _STOPPED:
+            return f"Link {link.id} is {state}{link.since}{current}{reason}."
+    if link.conflicts:
+        return f"Link {link.id} has conflicts about {link.conflicts:,} entities."
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Uncompared:
     """Entities that were compared neither with the authority's catalog nor with a link's target.
 
@@ -75,10 +172,10 @@ class Uncompared:
     """
 
     catalog: str
-    authority: str | None
-    entities: int | None
-    link: str | None
-    mode: str | None
+    authority: str | None = None
+    entities: int | None = None
+    link: str | None = None
+    mode: str | None = None
     reason: str
     advice: str
     other: str = ""
@@ -174,20 +271,9 @@ def _leaving(catalog: SurveyedCatalog, places: Places) -> Iterator[ReportedLink]
 
 def _arrived(catalog: SurveyedCatalog, authority: str, count: int) -> Uncompared:
     link = _bringing(catalog, authority)
-    if link is None:
-        (reason, advice), told = _NO_LINK, {}
-    else:
-        (reason, advice), told = _INTO.get(link.mode, _INTO["pull"]), _told(catalog, link)
-    return Uncompared(
-        catalog=catalog.name,
-        authority=authority,
-        entities=count,
-        link=None if link is None else link.id,
-        mode=None if link is None else link.mode,
-        reason=reason.format(**told),
-        advice=advice.format(**told),
-        other=authority if link is None or link.mode == "kafka" else link.source,
-    )
+    texts = _NO_LINK if link is None else _INTO.get(link.mode, _INTO["pull"])
+    other = authority if link is None or link.mode == "kafka" else link.source
+    return _uncompared(catalog, authority, count, link, texts, other)
 
 
 def _bringing(catalog: SurveyedCatalog, authority: str) -> ReportedLink | None:
@@ -199,39 +285,40 @@ def _bringing(catalog: SurveyedCatalog, authority: str) -> ReportedLink | None:
 
 
 def _left(catalog: SurveyedCatalog, link: ReportedLink, count: int) -> Uncompared:
-    reason, advice = _OUT_OF[link.mode]
-    told = _told(catalog, link)
     several = len(link.authorities) > 1 or "*" in link.authorities
+    authority = None if several else next(iter(link.authorities), catalog.authority)
+    return _uncompared(catalog, authority, count, link, _OUT_OF[link.mode], link.target)
+
+
+def _uncompared(
+    catalog: SurveyedCatalog,
+    authority: str | None,
+    count: int,
+    link: ReportedLink | None,
+    texts: tuple[str, str],
+    other: str,
+) -> Uncompared:
+    told: dict[str, Any] = {}
+    if link is not None:
+        told = {name: getattr(link, name) for name in ("id", "source", "target", "state")}
+        told["url"] = catalog.input.url
+        told["currentat"] = f"at {link.currentat}" if link.currentat else "none yet"
+    reason, advice = (text.format(**told) for text in texts)
     return Uncompared(
         catalog=catalog.name,
-        authority=None if several else next(iter(link.authorities), catalog.authority),
+        authority=authority,
         entities=count,
-        link=link.id,
-        mode=link.mode,
-        reason=reason.format(**told),
-        advice=advice.format(**told),
-        other=link.target,
+        link=None if link is None else link.id,
+        mode=None if link is None else link.mode,
+        reason=reason,
+        advice=advice,
+        other=other,
     )
-
-
-def _told(catalog: SurveyedCatalog, link: ReportedLink) -> dict[str, Any]:
-    return {
-        "id": link.id,
-        "url": catalog.input.url,
-        "source": link.source,
-        "target": link.target,
-        "state": link.state,
-        "currentat": f"at {link.currentat}" if link.currentat else "none yet",
-    }
 
 
 def _others(catalog: SurveyedCatalog) -> Uncompared:
     return Uncompared(
         catalog=catalog.name,
-        authority=None,
-        entities=None,
-        link=None,
-        mode=None,
         reason=f"it names no more than {MOST_AUTHORITIES} authorities",
         advice="Give the catalogs of its authorities, too, with --catalog.",
     )

@@ -1,4 +1,4 @@
-"""The survey of keys: finds the keys for checking the signatures of each authority.
+"""The signatures of copies: the keys of each authority, and the verification of digest rows.
 
 Keys that a catalog trusts come first: operators named the keys, or saw the keys at the first
 contact. The key histories from catalogs only continue trusted keys. Without trusted keys, the
@@ -13,18 +13,90 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from catalog.client import Client
-from catalog.model.authoritykey import KeyHistory, PublicKey
+from catalog.keys.entitysignature import is_signed
+from catalog.model.authoritykey import KeyHistory, PublicKey, signed_copy
 from catalog.operations.signing import Signing, TrustedAuthority, TrustedKeyAnswer
 from replication.deciding.trust import is_consistent, key_changes
 from replication.peers.keyhistories import fetch_histories
 from replication.reconcile.catalogs import SurveyedCatalog
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.inputs.nodeinput import NodeInput
-from replication.reconcile.signaturekeys import REVOKED, AuthorityKeys
+
+if TYPE_CHECKING:
+    from replication.reconcile.inputs.nodeinput import NodeInput
 
 OFFER = "signatures"
+REVOKED = b""
+"""The value of a revoked key."""
+UNCHECKED, VERIFIED, UNSIGNED = 0, 1, 2
+"""Codes of copies: the first two codes are no findings; codes above `UNSIGNED` mean
+forged, and the last code damaged."""
+DETAILS = (
+    "it has no signature, and its authority signs everything",
+    "it was not signed by the key that it names, or its content was changed since",
+    "its authority has revoked the key that signed it",
+    "no key that counts as its authority's has signed it",
+    "its stored digest is not that of its content",
+)
+"""The reasons of the codes from `UNSIGNED` on, in the order of the codes."""
+_FALSE, _REVOKED, _UNKNOWN = UNSIGNED + 1, UNSIGNED + 2, UNSIGNED + 3
+DAMAGED = UNSIGNED + 4
+"""The code of a copy with content that is not that of its digest, whatever its signature."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorityKeys:
+    """The keys of an authority.
+
+    Args:
+        keys: the public keys by id; a revoked key is `REVOKED`.
+        signs: whether copies need a signature, because the authority signs every entity, or a
+            catalog trusts keys of the authority.
+        origin: a description of the catalogs that vouch for the keys.
+    """
+
+    authority: str
+    keys: Mapping[str, bytes]
+    signs: bool
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureCheck:
+    """Checks the signatures of copies by the keys of the authorities."""
+
+    keys: Mapping[str, AuthorityKeys]
+
+    @classmethod
+    def of(cls, keys: Sequence[AuthorityKeys]) -> SignatureCheck:
+        return cls({each.authority: each for each in keys})
+
+    def codes(self, rows: pa.RecordBatch) -> pa.Int8Array:
+        """The code of each row; the verification of one row takes a tenth of a millisecond.
+
+        Raises:
+            ValueError: a digest or a signature is not hexadecimal.
+        """
+        names = ("authority", "digest", "signature", "signedby")
+        columns = (rows.column(name).to_pylist() for name in names)
+        return pa.array([self._code(*row) for row in zip(*columns, strict=True)], pa.int8())
+
+    def _code(self, authority: str, digest: str, signature: str, signedby: str) -> int:
+        known = self.keys.get(authority)
+        if known is None:
+            return UNCHECKED
+        if not signature:
+            return UNSIGNED if known.signs else UNCHECKED
+        key = known.keys.get(signedby)
+        # A revoked key is present but empty.
+        if not key:
+            return _UNKNOWN if key is None else _REVOKED
+        signed = signed_copy(bytes.fromhex(digest))
+        return VERIFIED if is_signed(key, signed, bytes.fromhex(signature)) else _FALSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
