@@ -13,8 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from catalog.model.dotpath import dotted, parse_path, value_at
+from catalog.model.errors import InvalidAttribute
+from catalog.model.record import record
 from catalog.model.scalars import SCALAR_CHECKS
 from catalog.model.schema import CASELESS, SCALARS, Attribute, Constraint, GroupType, ResourceType
+from catalog.model.xid import Xid
 
 _ASPECTS = {"default", "enum", "equals"}
 
@@ -44,45 +47,68 @@ def merge_constraints(kind: GroupType, own: Any) -> Mapping[str, Constraint]:
     return merged
 
 
-def apply_defaults(
-    attributes: Mapping[str, Any], constraints: Mapping[str, Constraint], plural: str
-) -> dict[str, Any]:
-    """Add the group's default values for absent attributes of a version of the type `plural`.
+@record
+class GroupRules:
+    """The constraints in force in a group, with the attributes of the group and its id."""
 
-    The values override default values of the model, so call this before `check_attributes`. An
-    absent object stays absent.
-    """
-    filled = dict(attributes)
-    for constraint in constraints.values():
-        if constraint.resources == plural and constraint.default is not None:
-            _fill(filled, constraint.path, constraint.default)
-    return filled
+    constraints: Mapping[str, Constraint]
+    attributes: Mapping[str, Any]
 
+    @classmethod
+    def of(cls, kind: GroupType, xid: Xid, attributes: Mapping[str, Any]) -> GroupRules:
+        """The rules of a group with the given attributes, which may not widen those of the type.
 
-def violations(
-    attributes: Mapping[str, Any],
-    constraints: Mapping[str, Constraint],
-    plural: str,
-    group: Mapping[str, Any],
-) -> list[tuple[str, str]]:
-    """The constraints that a version breaks: the path of the attribute, and `enum` or `equals`.
+        Raises:
+            InvalidAttribute: the constraints are malformed, or widen those of the type.
+        """
+        try:
+            merged = merge_constraints(kind, attributes.get("constraints"))
+        except ValueError as error:
+            raise InvalidAttribute(str(xid), name="constraints", error_detail=str(error)) from error
+        return cls(constraints=merged, attributes={**attributes, f"{kind.singular}id": xid.gid})
 
-    Args:
-        attributes: the attributes of the version, with ids.
-        plural: the plural name of the resource type.
-        group: the attributes of the group, with the id.
-    """
-    broken = []
-    for constraint in constraints.values():
-        if constraint.resources != plural:
-            continue
-        value = value_at(attributes, constraint.path)
-        if constraint.enum and value is not None and not _has(constraint, constraint.enum, value):
-            broken.append((dotted(constraint.path), "enum"))
-        wanted = value_at(group, constraint.equals) if constraint.equals else None
-        if wanted is not None and not _has(constraint, (wanted,), value):
-            broken.append((dotted(constraint.path), "equals"))
-    return broken
+    def _about(self, plural: str) -> list[Constraint]:
+        return [each for each in self.constraints.values() if each.resources == plural]
+
+    def concern(self, plural: str) -> bool:
+        """Whether a constraint applies to resources of the given type."""
+        return bool(self._about(plural))
+
+    def complete(self, attributes: Mapping[str, Any], plural: str) -> dict[str, Any]:
+        """Add the group's default values for absent attributes of a version.
+
+        The values override default values of the model, so call this before `check_attributes`. An
+        absent object stays absent.
+        """
+        filled = dict(attributes)
+        for constraint in self._about(plural):
+            if constraint.default is not None:
+                _fill(filled, constraint.path, constraint.default)
+        return filled
+
+    def broken_by(self, version: Mapping[str, Any], plural: str) -> list[tuple[str, str]]:
+        """The constraints that a version breaks: the path of the attribute, and the aspect.
+
+        Args:
+            version: the attributes of the version, with ids.
+        """
+        broken = []
+        for each in self._about(plural):
+            value = value_at(version, each.path)
+            if each.enum and value is not None and not _has(each, each.enum, value):
+                broken.append((dotted(each.path), "enum"))
+            wanted = value_at(self.attributes, each.equals) if each.equals else None
+            if wanted is not None and not _has(each, (wanted,), value):
+                broken.append((dotted(each.path), "equals"))
+        return broken
+
+    def differ_from(self, other: GroupRules) -> bool:
+        """Whether a version that complies with one set of rules can break the other."""
+        return self.constraints != other.constraints or self._values() != other._values()
+
+    def _values(self) -> list[Any]:
+        named = (each.equals for each in self.constraints.values() if each.equals)
+        return [value_at(self.attributes, path) for path in named]
 
 
 def _read(kind: GroupType, defined: Any) -> dict[str, Constraint]:

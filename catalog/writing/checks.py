@@ -10,12 +10,13 @@ from typing import Any
 
 from catalog.load.longwork import Slices, aside
 from catalog.model.capabilities import Capabilities
+from catalog.model.constraints import GroupRules
 from catalog.model.entity import Entity
 from catalog.model.errors import ConstraintFailure, XRegistryError, with_violations
 from catalog.model.xid import Xid
 from catalog.store.locks import MustBeginAgain
 from catalog.writing.content import CatalogContent, DraftDocuments
-from catalog.writing.drafts import Draft, Drafts, GroupRules
+from catalog.writing.drafts import Draft, Drafts
 from catalog.writing.resourceplan import ResourcePlan
 from catalog.writing.validation import DocumentChecker, Validation
 

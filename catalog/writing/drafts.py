@@ -17,9 +17,8 @@ import orjson
 
 from catalog.model.attributes import MAX_ENTITY_BYTES, check_attributes
 from catalog.model.concorderrors import LimitExceeded
-from catalog.model.constraints import apply_defaults, merge_constraints, violations
+from catalog.model.constraints import GroupRules
 from catalog.model.digest import canonical
-from catalog.model.dotpath import value_at
 from catalog.model.entity import Entity
 from catalog.model.errors import (
     FirstViolations,
@@ -31,8 +30,7 @@ from catalog.model.errors import (
     XRegistryError,
 )
 from catalog.model.interaction import Body, Delete, read_epoch
-from catalog.model.record import record
-from catalog.model.schema import Attribute, Constraint, GroupType, Model, ResourceType
+from catalog.model.schema import Attribute, Model, ResourceType
 from catalog.model.timestamps import parse_time
 from catalog.model.xid import Xid
 
@@ -412,43 +410,3 @@ class Drafts:
             return parse_time(str(value))
         except ValueError as error:
             raise InvalidAttribute(draft.shown_as, name=name, error_detail=str(error)) from error
-
-
-@record
-class GroupRules:
-    """The constraints of a group and of the group type, with the attributes of the group."""
-
-    constraints: Mapping[str, Constraint]
-    attributes: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, kind: GroupType, xid: Xid, attributes: Mapping[str, Any]) -> GroupRules:
-        """The rules of a group with the given attributes, which may not widen those of the type."""
-        try:
-            merged = merge_constraints(kind, attributes.get("constraints"))
-        except ValueError as error:
-            raise InvalidAttribute(str(xid), name="constraints", error_detail=str(error)) from error
-        return cls(constraints=merged, attributes={**attributes, f"{kind.singular}id": xid.gid})
-
-    def concern(self, plural: str) -> bool:
-        """Whether a constraint applies to resources of the given type."""
-        return any(constraint.resources == plural for constraint in self.constraints.values())
-
-    def complete(self, attributes: dict[str, Any], plural: str) -> dict[str, Any]:
-        """The attributes of a version, completed with the default values of the group."""
-        return apply_defaults(attributes, self.constraints, plural)
-
-    def broken_by(self, attributes: Mapping[str, Any], plural: str) -> list[tuple[str, str]]:
-        """The path and the kind of each constraint that a version, with its ids, breaks."""
-        return violations(attributes, self.constraints, plural, self.attributes)
-
-    def differ_from(self, other: GroupRules) -> bool:
-        """Whether a version that complies with one set of rules can break the other."""
-        return self.constraints != other.constraints or self._values() != other._values()
-
-    def _values(self) -> list[Any]:
-        return [
-            value_at(self.attributes, constraint.equals)
-            for constraint in self.constraints.values()
-            if constraint.equals
-        ]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.model.constraints import apply_defaults, merge_constraints, violations
+from catalog.model.constraints import GroupRules, merge_constraints
 from catalog.model.errors import ModelError
 from catalog.model.modelsource import load_model
-from catalog.model.schema import GroupType
+from catalog.model.schema import Constraint, GroupType
 
 TEXT = {"type": "string"}
 VERSION = {
@@ -50,12 +50,22 @@ def shelf(constraints: Any = None) -> GroupType:
     return load_model({"groups": {"shelves": group}}).groups["shelves"]
 
 
+def violations(
+    version: Mapping[str, Any], constraints: Mapping[str, Constraint], group: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    return GroupRules(constraints=constraints, attributes=group).broken_by(version, "books")
+
+
+def completed(version: Mapping[str, Any], constraints: Mapping[str, Constraint]) -> dict[str, Any]:
+    return GroupRules(constraints=constraints, attributes={}).complete(version, "books")
+
+
 def broken(
     constraints: Any, version: Mapping[str, Any], group: Mapping[str, Any] | None = None
 ) -> list[tuple[str, str]]:
     """What a version breaks, first of the model's constraints and then of the group's."""
-    by_model = violations(version, shelf(constraints).constraints, "books", group or {})
-    by_group = violations(version, merge_constraints(shelf(), constraints), "books", group or {})
+    by_model = violations(version, shelf(constraints).constraints, group or {})
+    by_group = violations(version, merge_constraints(shelf(), constraints), group or {})
     assert by_model == by_group
     return by_model
 
@@ -128,10 +138,10 @@ def test_defaults_fill_what_is_absent_or_null_and_leave_the_rest() -> None:
         }
     )
     client = {"cover": None, "pages": 7, "print": {"run.no": 1}}
-    filled = apply_defaults(client, kind.constraints, "books")
+    filled = completed(client, kind.constraints)
     assert filled == {"cover": "soft", "pages": 7, "print": {"run.no": 1, "shop": "Ada"}}
     assert client == {"cover": None, "pages": 7, "print": {"run.no": 1}}
-    assert "print" not in apply_defaults({}, kind.constraints, "books")
+    assert "print" not in completed({}, kind.constraints)
 
 
 def test_defaults_and_enums_are_kept_in_their_stored_form() -> None:
@@ -244,8 +254,8 @@ def test_a_group_never_allows_what_its_type_does_not(
     except (ModelError, ValueError):
         return
     version = {"cover": cover}
-    by_kind = violations(version, kind.constraints, "books", group)
-    in_group = violations(version, merged, "books", group)
+    by_kind = violations(version, kind.constraints, group)
+    in_group = violations(version, merged, group)
     assert set(by_kind) <= set(in_group)
     if own.get("enum") and cover is not None and cover not in own["enum"]:
         assert ("cover", "enum") in in_group
@@ -257,5 +267,5 @@ def test_a_default_value_never_breaks_its_own_enum(by_type: Any, own: Any) -> No
         merged = merge_constraints(shelf({"books.cover": by_type}), {"books.cover": own})
     except (ModelError, ValueError):
         return
-    filled = apply_defaults({}, merged, "books")
-    assert ("cover", "enum") not in violations(filled, merged, "books", {})
+    filled = completed({}, merged)
+    assert ("cover", "enum") not in violations(filled, merged, {})

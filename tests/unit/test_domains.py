@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from catalog.model.attributes import check_attributes
-from catalog.model.constraints import violations
+from catalog.model.constraints import GroupRules
 from catalog.model.modelsource import default_model, load_model
 
 NEEDS = {"endpoints": ("messages",), "messages": (), "schemas": ()}
@@ -178,7 +178,6 @@ def test_schemas_of_a_group_have_its_format_in_any_case() -> None:
         ("Avro/1.12", "Avro/1.11", [("format", "equals")]),
         (None, "Avro/1.11", []),
     ):
-        assert violations({"format": theirs}, group.constraints, "schemas", {"format": own}) == (
-            broken
-        )
+        rules = GroupRules(constraints=group.constraints, attributes={"format": own})
+        assert rules.broken_by({"format": theirs}, "schemas") == (broken)
     assert group.resources["schemas"].matching == (("format",),)
