@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from structlog.contextvars import bind_contextvars
@@ -26,7 +26,7 @@ from catalog.model.interaction import Body, Interaction, ResourceUpsert, Version
 from catalog.model.schema import ResourceType
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.database import Database
-from catalog.store.locks import MustBeginAgain, Touched
+from catalog.store.locks import MustBeginAgain
 from catalog.telemetry.processmetrics import ProcessMetrics
 from catalog.telemetry.tracing import Tracing
 from catalog.writing.documentchecks import CheckedRequests, KnownResults, RequestChecks
@@ -86,6 +86,87 @@ _MOST_ATTEMPTS = 3
 # Plans without locks. If entities keep changing while a large interaction is planned, the
 # interaction is decided under locks instead.
 _MOST_PLANS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SeparateWrite:
+    """The attempts to apply one interaction, each in transactions of its own.
+
+    Documents are checked between transactions: if documents are still to be checked, the
+    transaction is rolled back, and run again once the results are known.
+    """
+
+    database: Database
+    signers: OwnSigners
+    checks: RequestChecks
+    configuration: Configuration
+    composer: Composer
+    condition: Condition | None
+    reconfiguration: Reconfiguration | None = None
+    is_dry: bool = False
+
+    async def apply(self) -> Outcome:
+        is_planned = self.reconfiguration is None and (self.is_dry or self.composer.is_large)
+        for attempt in range(-_MOST_PLANS if is_planned else 0, _MOST_ATTEMPTS):
+            is_last = attempt == _MOST_ATTEMPTS - 1
+            lock_and_write = partial(self._lock_and_write, is_last=is_last)
+            try:
+                result = await self.checks.complete(
+                    self._plan_and_write if attempt < 0 else lock_and_write
+                )
+            except MustBeginAgain:
+                continue
+            except HandoverUnderWay as error:
+                await self._keep_unseen(error.arguments["group"])
+                raise
+            if not self.is_dry:
+                self.database.signal.set(result.changes)
+            return result
+        raise AssertionError("nothing changes under a lock on the whole catalog")
+
+    async def _keep_unseen(self, group: str) -> None:
+        """Refuse a client without the right to write to a group that is being handed over.
+
+        The lock fails before the rights are checked, and its error would reveal the handover.
+        """
+        if (scope := self.database.caller.writes) is not EVERYTHING:
+            async with self.database.transaction() as connection:
+                await check_writes(connection, scope, [group])
+
+    async def _plan_and_write(self, results: KnownResults) -> Outcome:
+        large = LargeWrite(
+            node=self.database.node,
+            caller=self.database.caller,
+            configuration=self.configuration,
+            signers=self.signers,
+            composer=self.composer,
+            condition=self.condition,
+        )
+        async with self.database.overview() as connection:
+            plan = await large.plan(connection, results)
+        if self.is_dry:
+            return plan.outcome
+        async with self.database.transaction(is_noted=False) as connection:
+            return await large.write(connection, plan)
+
+    async def _lock_and_write(self, results: KnownResults, *, is_last: bool) -> Outcome:
+        locks = replace(self.composer.locks(), revision=self.configuration.revision)
+        if is_last:
+            locks = replace(locks, catalog_exclusive=True)
+        async with self.database.transaction(is_noted=False) as connection:
+            transaction = WriteTransaction(
+                connection=connection,
+                node=self.database.node,
+                caller=self.database.caller,
+                configuration=self.configuration,
+                results=results,
+                signers=self.signers,
+                reconfiguration=self.reconfiguration,
+            )
+            [result] = await transaction.run([self.composer], locks, condition=self.condition)
+            if not isinstance(result, Outcome):
+                raise result
+            return result
 
 
 class Writer:
@@ -158,13 +239,16 @@ class Writer:
         )
         if reconfiguration is None:
             await checks.answers(predicted_checks(interaction, configuration))
-        return await self._apply_alone(
-            configuration,
-            Composed(interaction, touched),
-            checks,
-            reconfiguration=reconfiguration,
+        write = _SeparateWrite(
+            database=self._database,
+            signers=self._signers,
+            checks=checks,
+            configuration=configuration,
+            composer=Composed(interaction, touched),
             condition=condition,
+            reconfiguration=reconfiguration,
         )
+        return await write.apply()
 
     async def apply_composed(
         self,
@@ -182,11 +266,16 @@ class Writer:
         Raises:
             XRegistryError, ConfigurationChanged: as `apply`, and every error of `composer`.
         """
-        checks = self._checked_requests.begin(self._database.caller.client)
-        applying = self._apply_alone(
-            configuration, composer, checks, condition=condition, is_dry=is_dry
+        write = _SeparateWrite(
+            database=self._database,
+            signers=self._signers,
+            checks=self._checked_requests.begin(self._database.caller.client),
+            configuration=configuration,
+            composer=composer,
+            condition=condition,
+            is_dry=is_dry,
         )
-        return await (applying if is_dry else self._counted(applying))
+        return await (write.apply() if is_dry else self._counted(write.apply()))
 
     async def _counted(self, applying: Awaitable[Outcome]) -> Outcome:
         """Apply an interaction, count the result, and log the id of the interaction."""
@@ -201,98 +290,3 @@ class Writer:
             told = {"concord.interaction": outcome.interaction}
             span.note({**told, "concord.changes": len(outcome.changes)})
             return outcome
-
-    async def _apply_alone(
-        self,
-        configuration: Configuration,
-        composer: Composer,
-        checks: RequestChecks,
-        *,
-        reconfiguration: Reconfiguration | None = None,
-        condition: Condition | None = None,
-        is_dry: bool = False,
-    ) -> Outcome:
-        """Apply an interaction in a separate transaction.
-
-        Documents are checked between transactions: if documents are still to be checked, the
-        transaction is rolled back, and run again once the results are known.
-        """
-        is_planned = reconfiguration is None and (is_dry or composer.is_large)
-        for attempt in range(-_MOST_PLANS if is_planned else 0, _MOST_ATTEMPTS):
-            if attempt < 0:
-                large = LargeWrite(
-                    node=self._database.node,
-                    caller=self._database.caller,
-                    configuration=configuration,
-                    signers=self._signers,
-                    composer=composer,
-                    condition=condition,
-                )
-                transact = partial(self._plan_and_write, large, is_dry=is_dry)
-            else:
-                locks = replace(composer.locks(), revision=configuration.revision)
-                if attempt == _MOST_ATTEMPTS - 1:
-                    locks = replace(locks, catalog_exclusive=True)
-                transact = partial(
-                    self._transact,
-                    configuration,
-                    composer,
-                    locks,
-                    reconfiguration=reconfiguration,
-                    condition=condition,
-                )
-            try:
-                result = await checks.complete(transact)
-            except MustBeginAgain:
-                continue
-            except HandoverUnderWay as error:
-                await self._keep_unseen(error.arguments["group"])
-                raise
-            if not is_dry:
-                self._database.signal.set(result.changes)
-            return result
-        raise AssertionError("nothing changes under a lock on the whole catalog")
-
-    async def _keep_unseen(self, group: str) -> None:
-        """Refuse a client without the right to write to a group that is being handed over.
-
-        The lock fails before the rights are checked, and its error would reveal the handover.
-        """
-        if (scope := self._database.caller.writes) is not EVERYTHING:
-            async with self._database.transaction() as connection:
-                await check_writes(connection, scope, [group])
-
-    async def _plan_and_write(
-        self, large: LargeWrite, results: KnownResults, *, is_dry: bool
-    ) -> Outcome:
-        async with self._database.overview() as connection:
-            plan = await large.plan(connection, results)
-        if is_dry:
-            return plan.outcome
-        async with self._database.transaction(is_noted=False) as connection:
-            return await large.write(connection, plan)
-
-    async def _transact(
-        self,
-        configuration: Configuration,
-        composer: Composer,
-        locks: Touched,
-        results: KnownResults,
-        *,
-        reconfiguration: Reconfiguration | None,
-        condition: Condition | None,
-    ) -> Outcome:
-        async with self._database.transaction(is_noted=False) as connection:
-            transaction = WriteTransaction(
-                connection=connection,
-                node=self._database.node,
-                caller=self._database.caller,
-                configuration=configuration,
-                results=results,
-                signers=self._signers,
-                reconfiguration=reconfiguration,
-            )
-            [result] = await transaction.run([composer], locks, condition=condition)
-            if not isinstance(result, Outcome):
-                raise result
-            return result
