@@ -23,8 +23,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import NotFound
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
-from catalog.reading.entities import load_documents, read_entities
-from catalog.reading.loaded import Loaded
+from catalog.reading.entities import Loaded, load_documents, read_entities
 from catalog.store import discoveryservices
 from catalog.store.database import Connection
 

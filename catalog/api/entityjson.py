@@ -17,7 +17,7 @@ from catalog.model.entity import Entity
 from catalog.model.record import record
 from catalog.model.schema import Model, ResourceType
 from catalog.model.xid import Xid, short_path
-from catalog.reading.loaded import Loaded, check_readable
+from catalog.reading.entities import Loaded, check_readable
 from catalog.reading.visible import EVERYTHING, Visible
 
 # core/spec.md, "Doc Flag"; a reason is left out together with its verdict.

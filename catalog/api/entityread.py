@@ -23,8 +23,8 @@ from catalog.model.entity import Entity
 from catalog.model.errors import CannotDocXref, NotFound
 from catalog.model.xid import Xid
 from catalog.reading import entities
+from catalog.reading.entities import Loaded
 from catalog.reading.find import Count, FoundPage, find_page
-from catalog.reading.loaded import Loaded
 from catalog.reading.tree import Branch, Chunks, read_between, read_listed, read_whole
 from catalog.reading.visible import EVERYTHING, Visible
 from catalog.store import entities as store

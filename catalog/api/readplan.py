@@ -22,8 +22,8 @@ from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound, ServerBusy
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
+from catalog.reading.entities import Loaded
 from catalog.reading.find import find_visible
-from catalog.reading.loaded import Loaded
 from catalog.reading.visible import EVERYTHING, Visible
 from catalog.store.database import Connection
 from catalog.store.subtrees import Snapshot, open_snapshot

@@ -22,8 +22,8 @@ from catalog.model.errors import NotFound
 from catalog.model.interaction import Interaction
 from catalog.model.xid import Xid, collection_of
 from catalog.reading import entities
+from catalog.reading.entities import Loaded
 from catalog.reading.find import find_among, put_in_order
-from catalog.reading.loaded import Loaded
 from catalog.reading.visible import EVERYTHING, Visible
 from catalog.store.database import Connection
 from catalog.writing.outcome import Outcome

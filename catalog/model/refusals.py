@@ -75,16 +75,18 @@ class Refusals:
         window = self._windows.get(kind)
         if window is None and len(self._windows) >= self._most:
             kind = replace(kind, source="", caller=("others", "", ""), method="", route="")
-            describe = _others
             window = self._windows.get(kind)
+        if window is not None and window.following is not None:
+            attempts = window.following.attempts + 1
+            window.following = replace(window.following, attempts=attempts)
+            return
+        author = Author(kind="others") if kind.caller[0] == "others" else describe()
+        first = RefusedAttempts(at=at, author=author, status=kind.status, reason=kind.reason)
         if window is None:
             self._windows[kind] = _Window(now + WINDOW_SECONDS)
-            self._due.append(_first(kind, describe, at))
-        elif window.following is None:
-            window.following = _first(kind, describe, at)
+            self._due.append(first)
         else:
-            following = window.following
-            window.following = replace(following, attempts=following.attempts + 1)
+            window.following = first
 
     def take(self, now: float, *, all: bool = False) -> list[RefusedAttempts]:
         """Take the rows that are due, or `all` rows."""
@@ -99,11 +101,3 @@ class Refusals:
     def give_back(self, rows: list[RefusedAttempts]) -> None:
         """Keep rows that could not be written for the next time, except the oldest of too many."""
         self._due = [*rows, *self._due][-2 * self._most :]
-
-
-def _first(kind: RefusalKind, describe: Callable[[], Author], at: datetime) -> RefusedAttempts:
-    return RefusedAttempts(at=at, author=describe(), status=kind.status, reason=kind.reason)
-
-
-def _others() -> Author:
-    return Author(kind="others")

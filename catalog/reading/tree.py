@@ -9,8 +9,7 @@ from typing import TypeAlias
 from catalog.model.entity import Entity
 from catalog.model.errors import TooLarge
 from catalog.model.xid import Kind, Xid
-from catalog.reading.entities import MOST_DOCUMENT_BYTES, follow
-from catalog.reading.loaded import Loaded
+from catalog.reading.entities import MOST_DOCUMENT_BYTES, Loaded, follow
 from catalog.store import entities as store
 from catalog.store import subtrees
 from catalog.store.database import Connection

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from catalog.model.caller import Author
 from catalog.model.change import changes_between
-from catalog.model.digest import digest_entity
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.record import record
 from catalog.model.tracecontext import TraceContext
@@ -92,10 +92,10 @@ def outcome_of(
 
 
 def _sealed(draft: Draft, drafts: Drafts, tombstones: Mapping[Origin, Tombstone]) -> Entity:
-    xid, document_sha256 = draft.key, draft.content_sha256
+    xid = draft.key
     earlier = draft.before or tombstones.get(Origin(drafts.authority, xid))
     epoch = max(earlier.epoch if earlier is not None else 0, draft.least_epoch) + 1
-    return Entity(
+    entity = Entity(
         xid=xid,
         kind=draft.xid.kind,
         authority=drafts.authority,
@@ -104,16 +104,7 @@ def _sealed(draft: Draft, drafts: Drafts, tombstones: Mapping[Origin, Tombstone]
         attributes=draft.attributes,
         createdat=draft.createdat,
         modifiedat=draft.modifiedat,
-        # The digest is computed here, since sealing an existing entity would copy the entity.
-        digest=digest_entity(
-            authority=drafts.authority,
-            origin=xid,
-            epoch=epoch,
-            attributes=draft.attributes,
-            createdat=draft.createdat,
-            modifiedat=draft.modifiedat,
-            document_sha256=document_sha256,
-        ),
-        document_sha256=document_sha256,
+        document_sha256=draft.content_sha256,
         document=draft.document,
     )
+    return replace(entity, digest=entity.content_digest())

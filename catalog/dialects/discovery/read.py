@@ -26,8 +26,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest, NotFound
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
-from catalog.reading.entities import read_entities
-from catalog.reading.loaded import check_readable
+from catalog.reading.entities import check_readable, read_entities
 from catalog.store import discoveryservices
 from catalog.store.connections import seen_by
 from catalog.store.database import Connection

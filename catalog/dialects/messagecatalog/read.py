@@ -18,7 +18,7 @@ from catalog.model.errors import BadRequest, NotFound
 from catalog.model.versions import Lineage, newest
 from catalog.model.xid import Xid
 from catalog.reading import entities
-from catalog.reading.loaded import Loaded
+from catalog.reading.entities import Loaded
 from catalog.store import entities as store
 from catalog.store import linksources
 from catalog.store.database import Connection

@@ -24,7 +24,7 @@ from catalog.dialects.versionnumbers import is_number
 from catalog.model.entity import Entity
 from catalog.model.errors import InvalidAttribute, MismatchedId, RequiredAttributeMissing
 from catalog.model.timestamps import format_time
-from catalog.reading.loaded import check_readable
+from catalog.reading.entities import check_readable
 
 _TEXTS = ("description", "documentation", "documentationformat", "tags")
 _ASSIGNED = ("id", "version", "createdtimeutc", "updatedtimeutc")

@@ -28,7 +28,7 @@ from catalog.model.schema import Attribute, Model
 from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid
 from catalog.reading import entities
-from catalog.reading.loaded import Loaded, check_readable
+from catalog.reading.entities import Loaded, check_readable
 from catalog.reading.tree import (
     Branch,
     Chunks,

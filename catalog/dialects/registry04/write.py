@@ -33,7 +33,7 @@ from catalog.model.concorderrors import AlreadyExists
 from catalog.model.entity import Entity
 from catalog.model.interaction import GroupUpsert, Interaction, ResourceUpsert, VersionUpsert
 from catalog.model.xid import Xid, is_valid_id
-from catalog.reading.loaded import Loaded
+from catalog.reading.entities import Loaded
 from catalog.store import entities as store
 
 _MOST_LISTED = 1000
