@@ -13,7 +13,7 @@ from cloudevents.core.v1.event import CloudEvent
 from catalog.formats.checker import Checker
 from catalog.formats.families import COMPATIBILITIES, FORMATS
 from catalog.keys.keyring import KeyRing
-from catalog.load.longwork import in_thread
+from catalog.load.workthread import in_thread
 from catalog.model.caller import Caller, node_caller
 from catalog.model.capabilities import Capabilities, offered_with, stored_capabilities
 from catalog.model.configuration import Configuration, model_of

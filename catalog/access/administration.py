@@ -41,6 +41,8 @@ from catalog.store.database import Connection
 # A token may have roles at many paths: a list of tokens has only the first paths of each rule.
 _MOST_LISTED = 10
 _MOST_SHOWN = 1000
+MOST_LISTED_PATHS = 10
+"""The paths of each rule that a list of rules shows."""
 
 
 async def get_whoami(request: web.Request) -> Whoami:
@@ -146,10 +148,6 @@ def _token_of(token: AccessToken, grants: Iterable[Grant], text: str | None = No
 
 def _shown(grants: Iterable[Grant]) -> list[PathGrant]:
     return [PathGrant.model_construct(role=each.role, path=each.path) for each in grants]
-
-
-MOST_LISTED_PATHS = 10
-"""The paths of each rule that a list of rules shows."""
 
 
 async def list_rules(request: web.Request, page: PageQuery) -> web.Response:

@@ -31,8 +31,7 @@ _log = structlog.get_logger(__name__)
 
 # RFC 6750, 2.1. The bound is the size of a header, which limits the tokens of providers, too.
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]{1,8000}={0,2}", re.ASCII)
-_MOST_REMEMBERED = 10_000
-_MOST_CHARACTERS = 16 * 1024 * 1024
+_MOST_REMEMBERED = 5_000
 # A process accepts a token of the node for this time after a different process has revoked it.
 _OWN_SECONDS = 2.0
 # A token of a provider is accepted for this time after the provider has withdrawn the key.
@@ -56,7 +55,7 @@ class _Remembered:
 
 
 class RememberedCallers:
-    """The callers whose credentials were verified lately, bounded in number and size.
+    """The callers whose credentials were verified lately, bounded in number.
 
     A credential whose verification has expired stays known as a credential that was valid.
 
@@ -65,10 +64,8 @@ class RememberedCallers:
     hashes are equal, and a client cannot choose a hash.
     """
 
-    def __init__(self, most: int = _MOST_REMEMBERED, longest: int = _MOST_CHARACTERS) -> None:
+    def __init__(self, most: int = _MOST_REMEMBERED) -> None:
         self._most = most
-        self._longest = longest
-        self._length = 0
         self._found: OrderedDict[str, _Remembered] = OrderedDict()
 
     def find(self, credential: str) -> Identity | None:
@@ -85,9 +82,8 @@ class RememberedCallers:
         self.drop(credential)
         if seconds > 0:
             self._found[credential] = _Remembered(identity, time.monotonic() + seconds)
-            self._length += len(credential)
-            while len(self._found) > self._most or self._length > self._longest:
-                self.drop(next(iter(self._found)))
+            if len(self._found) > self._most:
+                self._found.popitem(last=False)
 
     def forget(self) -> None:
         """Verify every credential anew."""
@@ -96,8 +92,7 @@ class RememberedCallers:
             self._found[credential] = _Remembered(found.identity, 0.0)
 
     def drop(self, credential: str) -> None:
-        if self._found.pop(credential, None) is not None:
-            self._length -= len(credential)
+        self._found.pop(credential, None)
 
 
 class Authentication:
@@ -171,16 +166,15 @@ class Authentication:
     async def _verify(self, request: web.Request, token: str) -> tuple[Identity, float]:
         """The holder of a token, and the seconds until the token has to be verified again."""
         if is_own(token):
-            caller = await caller_with(self._database, token)
-            if caller is None:
+            holder = await caller_with(self._database, token)
+            if holder is None:
                 raise unauthenticated(request, _INVALID, token=True)
-            return caller, _OWN_SECONDS
+            return holder, _OWN_SECONDS
         try:
-            verified = await self.jwts.verify(token)
+            caller, expiresat = await self.jwts.verify(token)
         except TokenInvalid as error:
             raise unauthenticated(request, str(error), token=True) from error
-        left = verified.expiresat - time.time()
-        return verified.identity, min(left, _ISSUED_SECONDS)
+        return caller, min(expiresat - time.time(), _ISSUED_SECONDS)
 
 
 def _token_in(header: str) -> str | None:

@@ -71,11 +71,6 @@ class Identity:
             return EVERYTHING
         return Visibility(self.rules_with(Permission.READ))
 
-    @property
-    def writescope(self) -> WriteScope | Everything:
-        """The groups in which the caller may write entities."""
-        return self.scope_of(Permission.WRITE)
-
     def scope_of(self, permission: Permission) -> WriteScope | Everything:
         """The groups in which the caller has a permission to write."""
         if permission in self.permissions:
@@ -120,13 +115,8 @@ def demand(request: web.Request, permission: Permission) -> None:
         return
     if identity.kind == "anonymous":
         raise unauthenticated(request, "it came without a credential")
-    raise Forbidden(
-        request.path,
-        action=permission.value,
-        roles=" or ".join(roles_with(permission)),
-        identity=identity.name,
-        detail=f"It has the roles: {', '.join(identity.roles) or 'none'}.",
-    )
+    detail = f"It has the roles: {', '.join(identity.roles) or 'none'}."
+    raise _forbidden(identity, permission, request.path, permission.value, detail)
 
 
 def refusal_at(identity: Identity, permission: Permission, path: str) -> XRegistryError:
@@ -134,13 +124,15 @@ def refusal_at(identity: Identity, permission: Permission, path: str) -> XRegist
     if identity.kind == "anonymous":
         fault = f"it came without a credential, and concerns {path}"
         return Unauthenticated(path, fault=fault, detail=_HOW, challenge=CHALLENGE)
-    return Forbidden(
-        path,
-        action=f"{permission.value} at {path}",
-        roles=" or ".join(roles_with(permission)),
-        identity=identity.name,
-        detail="Its roles are for other groups; `concord whoami` lists them.",
-    )
+    detail = "Its roles are for other groups; `concord whoami` lists them."
+    return _forbidden(identity, permission, path, f"{permission.value} at {path}", detail)
+
+
+def _forbidden(
+    identity: Identity, permission: Permission, subject: str, action: str, detail: str
+) -> Forbidden:
+    roles = " or ".join(roles_with(permission))
+    return Forbidden(subject, action=action, roles=roles, identity=identity.name, detail=detail)
 
 
 def unauthenticated(request: web.Request, fault: str, *, token: bool = False) -> Unauthenticated:

@@ -31,6 +31,23 @@ from catalog.settings import Settings
 
 _DISCOVERY = "/.well-known/openid-configuration"
 _LARGEST_ANSWER = 256 * 1024
+_log = structlog.get_logger()
+_MOST_KEYS = 100
+_FETCH_SECONDS = 5.0
+# Older keys are refreshed in the background; requests are meanwhile verified by the known keys.
+_FRESH_SECONDS = 600.0
+# Older keys are not used: the unreachable provider may have withdrawn them.
+_LONGEST_SECONDS = 24 * 3600.0
+# The least time between two reads, so that invented key ids do not make the node flood a provider.
+_PAUSE_SECONDS = 30.0
+_LEAST_RSA_BITS = 2048
+_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "Ed25519": "Ed25519"}
+SigningKey = RSAKey | ECKey | OKPKey
+Begin = Callable[[Coroutine[Any, Any, None]], None]
+# The types of access tokens: RFC 9068, and the types that older providers write.
+_TYPES = frozenset({"at+jwt", "application/at+jwt", "jwt", "application/jwt"})
+_LONGEST_NAME = 512
+_A_DAY = 24 * 3600
 
 
 class IssuerUnusable(Exception):
@@ -78,23 +95,6 @@ async def object_in(response: aiohttp.ClientResponse) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise IssuerUnusable(f"{response.url} is no JSON object")
     return document
-
-
-_log = structlog.get_logger()
-
-_MOST_KEYS = 100
-_FETCH_SECONDS = 5.0
-# Older keys are refreshed in the background; requests are meanwhile verified by the known keys.
-_FRESH_SECONDS = 600.0
-# Older keys are not used: the unreachable provider may have withdrawn them.
-_LONGEST_SECONDS = 24 * 3600.0
-# The least time between two reads, so that invented key ids do not make the node flood a provider.
-_PAUSE_SECONDS = 30.0
-_LEAST_RSA_BITS = 2048
-_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "Ed25519": "Ed25519"}
-
-SigningKey = RSAKey | ECKey | OKPKey
-Begin = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,21 +222,8 @@ def _usable(listed: Iterable[Any]) -> Iterator[IssuerKey]:
             yield IssuerKey(id, algorithm, key)
 
 
-# The types of access tokens: RFC 9068, and the types that older providers write.
-_TYPES = frozenset({"at+jwt", "application/at+jwt", "jwt", "application/jwt"})
-_LONGEST_NAME = 512
-
-
 class TokenInvalid(Exception):
     """A token is not valid; the text gives the reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class VerifiedToken:
-    """The caller whom a token identifies, and the end of the token in seconds since 1970."""
-
-    identity: Identity
-    expiresat: float
 
 
 class JwtVerifier:
@@ -258,8 +245,8 @@ class JwtVerifier:
             aud={"essential": True, "values": [*settings.oidc_audiences]},
         )
 
-    async def verify(self, text: str) -> VerifiedToken:
-        """Verify a token.
+    async def verify(self, text: str) -> tuple[Identity, float]:
+        """The caller whom a token identifies, and the end of the token in seconds since 1970.
 
         Raises:
             TokenInvalid
@@ -339,7 +326,7 @@ class JwtVerifier:
             claim = getattr(error, "claim", "") or "a claim"
             raise TokenInvalid(f"{claim} of the token is missing or not accepted here") from error
 
-    def _verified(self, claims: dict[str, Any]) -> VerifiedToken:
+    def _verified(self, claims: dict[str, Any]) -> tuple[Identity, float]:
         """The caller, from the claims of a token whose signature is valid.
 
         Only the errors of a signed token name the faulty claim.
@@ -354,7 +341,4 @@ class JwtVerifier:
             raise TokenInvalid("the subject of the token is too long")
         grants = self._roles.of("jwt", claims)
         identity = Identity("jwt", subject, str(claims["iss"]), grants, claims)
-        return VerifiedToken(identity, float(min(claims["exp"], time.time() + _A_DAY)))
-
-
-_A_DAY = 24 * 3600
+        return identity, float(min(claims["exp"], time.time() + _A_DAY))

@@ -38,9 +38,8 @@ from catalog.model.roles import (
     parse_path,
     values_of,
 )
-from catalog.operations import accessrequests as declared
-from catalog.operations.access import NewRule
-from catalog.operations.accessrequests import (
+from catalog.operations import access as declared
+from catalog.operations.access import (
     AccessDecision,
     AccessRequest,
     AccessRequests,
@@ -48,6 +47,7 @@ from catalog.operations.accessrequests import (
     GroupHolders,
     HoldersQuery,
     NewAccessRequest,
+    NewRule,
     RoleHolder,
 )
 from catalog.settings import Settings
@@ -69,6 +69,7 @@ _log = structlog.get_logger(__name__)
 _ID_BYTES = 5
 _DECIDED_KEPT = timedelta(days=90)
 _LONGEST_NAME = 300
+_MOST_SHOWN = 1000
 
 
 async def request_access(request: web.Request, wanted: NewAccessRequest) -> web.Response:
@@ -325,9 +326,6 @@ def _condition_of(identity: Identity) -> str:
     # A name with a separator, or that is a wildcard, would let others in.
     is_exact = str(who) == text and ANY not in {value for _, value in who.conditions}
     return text if is_exact and who.is_met_by(identity.kind, identity.claims) else ""
-
-
-_MOST_SHOWN = 1000
 
 
 async def list_holders(request: web.Request, query: HoldersQuery) -> GroupHolders:

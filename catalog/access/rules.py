@@ -47,6 +47,7 @@ from catalog.store.database import Connection, Database, SharedDatabase
 
 # The longest time until a process learns of a rule that a different process changed.
 _SECONDS = 2.0
+_ID_BYTES = 5
 
 
 class RuleTable:
@@ -135,9 +136,6 @@ class SettingRoles:
 def known_rules(database: SharedDatabase) -> KnownRules:
     """The rules of a node, shared by the whole process."""
     return database.part(KnownRules, lambda: KnownRules(database))
-
-
-_ID_BYTES = 5
 
 
 async def check_grantable(

@@ -39,6 +39,9 @@ POST_MCP = Operation(
     description="One message of JSON-RPC 2.0, as the streamable HTTP of the Model Context Protocol "
     "(modelcontextprotocol.io) defines. The tools see what the caller may see, and write nothing.",
 )
+# The headers of the connection, of which the library needs nothing: the tools have the rights of
+# the caller, and the body is inflated.
+_LEFT_OUT = frozenset({"authorization", "cookie", "content-encoding", "content-length"})
 
 
 class _CallerClient(InProcessCalls, Client):
@@ -85,11 +88,6 @@ def _keep_log_plain() -> None:
     """Keep the library from taking over the log, and from logging each malformed message."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
-
-
-# The headers of the connection, of which the library needs nothing: the tools have the rights of
-# the caller, and the body is inflated.
-_LEFT_OUT = frozenset({"authorization", "cookie", "content-encoding", "content-length"})
 
 
 class _Exchange:

@@ -20,7 +20,7 @@ from catalog.client import Client, ClientError, Document, JsonObject, Refused, i
 from catalog.client.entities import metadata_path
 from catalog.model.schema import RESERVED_GROUP_NAMES
 from catalog.model.xid import Xid
-from catalog.operations.diff import DiffQuery
+from catalog.operations.changes import DiffQuery
 from catalog.operations.references import DEEPEST, ReferencesQuery
 from catalog.operations.search import MOST_HITS, SearchQuery
 

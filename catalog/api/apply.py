@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 from aiohttp import web
 
 from catalog.api.documents import read_registry
-from catalog.api.notes import find_notes, notes_as_json
+from catalog.api.writeanswer import find_notes, notes_as_json
 from catalog.context import CONTEXT, Context
 from catalog.http.body import MOST_DEPTH, most_values_of
 from catalog.http.conditions import READING
 from catalog.http.responses import interaction_headers, json_response
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.change import EntityDifference, ValueChange, differences_between
 from catalog.model.errors import ActionNotSupported, BadFlag, BadRequest, MalformedXid
 from catalog.model.interaction import Interaction

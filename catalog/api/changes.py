@@ -43,7 +43,15 @@ from catalog.store.revisions import (
 from catalog.writing.permission import check_writes
 
 _END = Position.end_of(2**63 - 1)
+_OF_CHANGE = ("xid", "kind", "action", "epoch", "changed", "authority", "origin")
 _ADVICE = "Name a path, or a later time (`since`)."
+_MOST_DIGITS = 18
+_UNREACHED = (
+    "the copies at catalogs that follow this one, and their revisions: purge there, too",
+    "events that were delivered, and topics of copies",
+    "conflicts, handovers and dead letters that are waiting",
+    "backups and the files of PostgreSQL, until it has written over them (VACUUM)",
+)
 
 
 async def list_changes(request: web.Request, query: declared.CatalogChangesQuery) -> web.Response:
@@ -51,15 +59,8 @@ async def list_changes(request: web.Request, query: declared.CatalogChangesQuery
     path = query.path and (query.path.rstrip("/") or "/")
     if path is not None and not path.startswith("/"):
         raise BadRequest(request.path, error_detail='"path" needs to begin with a slash')
-    wanted = WantedChanges(
-        path=path,
-        since=query.since,
-        until=query.until,
-        who=query.who,
-        authority=query.authority,
-        interaction=query.interaction,
-        parents=query.parents,
-    )
+    conditions = query.model_dump(exclude={"path", "before", "limit"})
+    wanted = WantedChanges(path=path, **conditions)
     entries, headers = await page_of_changes(request, wanted, query.before, query.limit)
     return model_response(declared.ChangesAnswer(changes=entries), headers=headers)
 
@@ -98,23 +99,10 @@ def position_of(request: web.Request, text: str) -> Position:
 
 def entry_of(told: ToldChange) -> ChangeEntry:
     """A change in the form of answers."""
-    change = told.change
-    return ChangeEntry.model_validate(
-        {
-            "sequence": str(told.position),
-            "time": told.at,
-            "xid": change.xid,
-            "kind": change.kind,
-            "action": change.action,
-            "epoch": change.epoch,
-            "changed": list(change.changed),
-            "who": told.who and declared.ChangeAuthor.model_validate(told.who),
-            "authority": change.authority,
-            "origin": change.origin,
-            "interaction": told.interaction,
-            "content": told.content,
-        }
-    )
+    shown = {name: getattr(told.change, name) for name in _OF_CHANGE}
+    place = {"sequence": str(told.position), "time": told.at, "interaction": told.interaction}
+    known = {"who": told.who, "content": told.content}
+    return ChangeEntry.model_validate({**shown, **place, **known})
 
 
 async def get_change(request: web.Request) -> declared.ChangeAnswer:
@@ -153,15 +141,6 @@ async def _contents(connection: Connection, told: ToldChange) -> tuple[Entity, E
 
 def _nothing_like(entity: Entity, epoch: int) -> Entity:
     return replace(entity, epoch=epoch, attributes={}, document=None, document_sha256=None)
-
-
-_MOST_DIGITS = 18
-_UNREACHED = (
-    "the copies at catalogs that follow this one, and their revisions: purge there, too",
-    "events that were delivered, and topics of copies",
-    "conflicts, handovers and dead letters that are waiting",
-    "backups and the files of PostgreSQL, until it has written over them (VACUUM)",
-)
 
 
 async def list_revisions(request: web.Request, query: declared.RevisionsQuery) -> web.Response:

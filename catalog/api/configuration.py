@@ -25,7 +25,7 @@ from catalog.http.conditions import check_tag, strong_tag
 from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_refused
 from catalog.http.responses import interaction_headers, json_response, to_json
-from catalog.load.longwork import aside, in_thread
+from catalog.load.workthread import aside, in_thread
 from catalog.model import errors
 from catalog.model.capabilities import describe
 from catalog.model.configuration import ABSENT, Absent, Configuration, reconfigured
@@ -43,6 +43,7 @@ _INCLUDE_SECONDS = 5.0
 _INCLUDES_SECONDS = 20.0
 
 CONFIGURABLE = ("capabilities", "modelsource")
+_EXPORTED = ("*", "capabilities", "modelsource")
 
 
 async def _read_reconfiguration(
@@ -179,9 +180,6 @@ async def _fetch(session: aiohttp.ClientSession, settings: Settings, url: str) -
 
 def _unusable(url: str, why: str) -> errors.ModelError:
     return errors.ModelError("/model", error_detail=f'"{url}" cannot be included: {why}')
-
-
-_EXPORTED = ("*", "capabilities", "modelsource")
 
 
 async def get_model(request: web.Request) -> web.Response:

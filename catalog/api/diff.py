@@ -15,7 +15,7 @@ from catalog.formats.checker import CheckedDocument, comparison
 from catalog.formats.families import family_of, rules_for
 from catalog.http.route import Route
 from catalog.indexing.schemafields import MOST_BYTES
-from catalog.load.longwork import in_thread
+from catalog.load.workthread import in_thread
 from catalog.model.caller import EVERYTHING
 from catalog.model.change import differences_between
 from catalog.model.entity import Entity
@@ -23,8 +23,8 @@ from catalog.model.errors import BadRequest, NotFound
 from catalog.model.roles import Permission
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, resource_of
-from catalog.operations import diff as declared
-from catalog.operations.diff import Compatibility, DiffAnswer, DiffQuery
+from catalog.operations import changes as declared
+from catalog.operations.changes import Compatibility, DiffAnswer, DiffQuery
 from catalog.reading.schemadifference import DifferenceLine, fields_between, lines_between
 from catalog.store.database import Connection
 from catalog.store.entities import load, load_documents

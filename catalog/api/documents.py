@@ -12,7 +12,7 @@ from aiohttp import hdrs, web
 from aiohttp.helpers import parse_mimetype
 from aiohttp.typedefs import Handler
 
-from catalog.api.notes import notes_header
+from catalog.api.writeanswer import notes_header
 from catalog.context import CONTEXT
 from catalog.documents.asyncapi.fromentities import EDITIONS, from_entities
 from catalog.documents.asyncapi.references import AsyncApiError
@@ -36,13 +36,23 @@ from catalog.http.body import (
     read_body,
 )
 from catalog.http.stream import WHOLE
-from catalog.load.longwork import aside, note_request_bytes
+from catalog.load.workthread import aside, note_request_bytes
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.errors import BadRequest, MissingBody, ParsingData
 from catalog.model.schema import Model
 
 PATHS = frozenset({"/", "/export"})
 """The paths of the registry, which can be represented as a document."""
+DOCUMENT_JSON = "application/cloudevents-registry+json"
+DOCUMENT_YAML = "application/cloudevents-registry+yaml"
+DOCUMENTS = (DOCUMENT_JSON, DOCUMENT_YAML)
+ASYNCAPI = ("application/vnd.aai.asyncapi+json", "application/vnd.aai.asyncapi+yaml")
+"""The media types of AsyncAPI documents; the document itself states its version."""
+# The versions of AsyncAPI that a client asks for, and the editions that are written.
+_ASYNCAPI_EDITIONS = {f"{edition}{patch}": edition for edition in EDITIONS for patch in ("", ".0")}
+_UNTITLED = "Catalog"
+_SHOWN = 10
+_MOST_RANGES = 50
 
 
 async def read_registry(request: web.Request) -> dict[str, Any]:
@@ -155,19 +165,6 @@ def _as_asyncapi(
 def _written(document: Mapping[str, Any], wanted: Representation) -> bytes:
     is_yaml = wanted.media_type.endswith("+yaml")
     return to_yaml(document) if is_yaml else orjson.dumps(document)
-
-
-DOCUMENT_JSON = "application/cloudevents-registry+json"
-DOCUMENT_YAML = "application/cloudevents-registry+yaml"
-DOCUMENTS = (DOCUMENT_JSON, DOCUMENT_YAML)
-ASYNCAPI = ("application/vnd.aai.asyncapi+json", "application/vnd.aai.asyncapi+yaml")
-"""The media types of AsyncAPI documents; the document itself states its version."""
-
-# The versions of AsyncAPI that a client asks for, and the editions that are written.
-_ASYNCAPI_EDITIONS = {f"{edition}{patch}": edition for edition in EDITIONS for patch in ("", ".0")}
-_UNTITLED = "Catalog"
-_SHOWN = 10
-_MOST_RANGES = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from catalog.context import CONTEXT, Context
 from catalog.http.body import read_attributes, read_body, read_json
 from catalog.http.conditions import condition_on
 from catalog.http.stream import DEADLINE, Deadline
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.configuration import Configuration
 from catalog.model.errors import ExtraXregistryHeader, NotFound, XRegistryError
 from catalog.model.interaction import Interaction, VersionDocument

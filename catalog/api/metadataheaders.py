@@ -21,6 +21,8 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Clients refuse larger headers: many read lines of 8 KiB at most, and 64 KiB in total.
 _LARGEST_VALUE = 8_000
 _LARGEST_TOGETHER = 32_000
+_INTEGER = re.compile(r"-?\d{1,16}", re.ASCII)
+_DECIMAL = re.compile(r"-?\d{1,20}(\.\d{1,20})?([Ee][+-]?\d{1,3})?", re.ASCII)
 
 
 def headers_of(
@@ -143,10 +145,6 @@ def _xregistry_headers(request: web.Request) -> Iterator[tuple[str, str]]:
     for name, text in request.headers.items():
         if name.lower().startswith(PREFIX.lower()):
             yield name[len(PREFIX) :].lower(), text
-
-
-_INTEGER = re.compile(r"-?\d{1,16}", re.ASCII)
-_DECIMAL = re.compile(r"-?\d{1,20}(\.\d{1,20})?([Ee][+-]?\d{1,3})?", re.ASCII)
 
 
 def _typed_metadata(

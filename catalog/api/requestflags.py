@@ -28,6 +28,8 @@ _MOST_PATHS = 100
 # The tree below an inlineable attribute that is no collection.
 _LEAF: Inline = MappingProxyType({})
 _CONFIGURATION = ("capabilities", "model", "modelsource")
+_ONLY_OWNERS = "It is for the registry and for groups, which have collections of their own."
+_DEFAULT = "setdefaultversionid"
 
 
 def inlines(inline: Inline, name: str) -> Inline | None:
@@ -123,9 +125,6 @@ def _in_resource(kind: ResourceType | None) -> Inline:
 
 def _document_of(kind: ResourceType | None) -> Inline:
     return {kind.singular: _LEAF} if kind is not None and kind.hasdocument else {}
-
-
-_ONLY_OWNERS = "It is for the registry and for groups, which have collections of their own."
 
 
 @record
@@ -250,9 +249,6 @@ def _read_limit(request: web.Request, flags: Flags) -> int | None:
     if not flags.capabilities.pagination:
         raise errors.BadFlag(flags.path, flag="limit", detail="This registry does not support it.")
     return number_above_zero(flags.path, texts[0])
-
-
-_DEFAULT = "setdefaultversionid"
 
 
 @record

@@ -26,6 +26,18 @@ from catalog.model.xid import Xid, is_valid_id
 _DETAILS = "$details"
 
 TargetKind = Literal["registry", "group", "resource", "meta", "version", "collection"]
+_ENTITIES = {
+    "registry": (*READING, "PATCH", "POST", "PUT"),
+    "collection": ("DELETE", *READING, "PATCH", "POST"),
+    "group": ("DELETE", *READING, "PATCH", "POST", "PUT"),
+    "resource": ("DELETE", *READING, "PATCH", "POST", "PUT"),
+    "meta": (*READING, "PATCH", "PUT"),
+    "version": ("DELETE", *READING, "PATCH", "PUT"),
+}
+_DOCUMENTS = {
+    kind: tuple(method for method in methods if method != hdrs.METH_PATCH)
+    for kind, methods in _ENTITIES.items()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,20 +155,6 @@ def _id(segment: str, subject: str) -> str:
         characters = "A-Z a-z 0-9 - . _ ~ : @ and a letter, digit or _ at its start"
         raise MalformedId(subject, id=segment, error_detail=f"it needs 1 to 128 of {characters}")
     return segment
-
-
-_ENTITIES = {
-    "registry": (*READING, "PATCH", "POST", "PUT"),
-    "collection": ("DELETE", *READING, "PATCH", "POST"),
-    "group": ("DELETE", *READING, "PATCH", "POST", "PUT"),
-    "resource": ("DELETE", *READING, "PATCH", "POST", "PUT"),
-    "meta": (*READING, "PATCH", "PUT"),
-    "version": ("DELETE", *READING, "PATCH", "PUT"),
-}
-_DOCUMENTS = {
-    kind: tuple(method for method in methods if method != hdrs.METH_PATCH)
-    for kind, methods in _ENTITIES.items()
-}
 
 
 def methods_of(target: RequestTarget, capabilities: Capabilities) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from catalog.http.stream import in_search_time
 from catalog.indexing.indexrow import Text, format_of, texts_of, type_of
 from catalog.indexing.schemafields import field_names
 from catalog.indexing.words import Mark, WantedWords
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest, NotFound
 from catalog.model.schema import Model
@@ -40,6 +40,9 @@ _LONGEST_DESCRIPTION = 300
 _ADVICE = "Give more letters of each word, more words, or a condition."
 # The characters that a shortened text shows before its first mark.
 _BEFORE = 40
+_NEARER = "Follow references less far (`depth`), or in one direction."
+_MOST_VALUES = 100
+_ELSEWHERE = "The registry has the numbers of its groups: `GET /`."
 
 
 async def search_entities(request: web.Request, query: declared.SearchQuery) -> web.Response:
@@ -142,9 +145,6 @@ def _match(text: Text, marks: list[Mark]) -> declared.SearchMatch:
     )
 
 
-_NEARER = "Follow references less far (`depth`), or in one direction."
-
-
 async def list_references(request: web.Request, query: ReferencesQuery) -> ReferencesAnswer:
     """List what refers to an entity, and what the entity refers to, directly or through others."""
     context = request[CONTEXT]
@@ -184,10 +184,6 @@ def _addresses(context: Context, connection: Connection) -> SchemaAddresses | No
         return await dialect.addresses(context, connection, schema, authority)
 
     return SchemaAddresses(root=dialect.root, find=find, of_schema=of_schema)
-
-
-_MOST_VALUES = 100
-_ELSEWHERE = "The registry has the numbers of its groups: `GET /`."
 
 
 async def count_entities(request: web.Request) -> EntityCounts:

@@ -18,7 +18,7 @@ from catalog.formats.families import is_supported
 from catalog.formats.process import UnusableSchema
 from catalog.http.body import SEND_JSON, parse_json, read_body
 from catalog.http.route import Route, model_response
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.messages.conformance import MOST_VIOLATIONS, RuleViolation, Violations, check_metadata
 from catalog.messages.definition import (
     MessageDefinition,

@@ -16,29 +16,34 @@ from catalog.client.replication import ReplicationCalls
 from catalog.client.subscriptions import SubscriptionCalls
 from catalog.operations import (
     access,
-    accessrequests,
     audit,
     changes,
-    diff,
     handovers,
     recovery,
     references,
     search,
 )
-from catalog.operations.access import GrantingRule, NewRule, NewToken, RuleChanges, Token, Whoami
-from catalog.operations.accessrequests import (
+from catalog.operations.access import (
     AccessDecision,
     AccessRequest,
     AccessRequestsQuery,
+    GrantingRule,
     GroupHolders,
     HoldersQuery,
     NewAccessRequest,
+    NewRule,
+    NewToken,
+    RuleChanges,
+    Token,
+    Whoami,
 )
 from catalog.operations.audit import AuditEntry, AuditQuery
 from catalog.operations.changes import (
     CatalogChangesQuery,
     ChangeAnswer,
     ChangeEntry,
+    DiffAnswer,
+    DiffQuery,
     PurgeAnswer,
     PurgeQuery,
     RevisionAnswer,
@@ -46,7 +51,6 @@ from catalog.operations.changes import (
     RevisionsAnswer,
     RevisionsQuery,
 )
-from catalog.operations.diff import DiffAnswer, DiffQuery
 from catalog.operations.handovers import (
     Consent,
     EndQuery,
@@ -160,28 +164,28 @@ class AccessCalls(OperationCalls):
 
     async def holders(self, path: str) -> GroupHolders:
         """Who may read and write a group: names for those who may grant, numbers for others."""
-        return await self.call(accessrequests.LIST_HOLDERS, query=HoldersQuery(of=path))
+        return await self.call(access.LIST_HOLDERS, query=HoldersQuery(of=path))
 
     async def request_access(self, wanted: NewAccessRequest) -> AccessRequest:
         """Ask for a role in a group."""
-        return await self.call(accessrequests.REQUEST_ACCESS, wanted)
+        return await self.call(access.REQUEST_ACCESS, wanted)
 
     async def access_requests(self, query: AccessRequestsQuery) -> list[AccessRequest]:
         """The client's requests for access, and those that the client may decide."""
-        pages = self.call_pages(accessrequests.LIST_REQUESTS, query=query)
+        pages = self.call_pages(access.LIST_REQUESTS, query=query)
         return [each async for page in pages for each in page.requests]
 
     async def grant_request(self, id: str, decision: AccessDecision) -> AccessRequest:
         """Grant a request for access: a rule gives the role to the caller who asked."""
-        return await self.call(accessrequests.GRANT_REQUEST, decision, id=id)
+        return await self.call(access.GRANT_REQUEST, decision, id=id)
 
     async def decline_request(self, id: str, decision: AccessDecision) -> AccessRequest:
         """Decline a request for access."""
-        return await self.call(accessrequests.DECLINE_REQUEST, decision, id=id)
+        return await self.call(access.DECLINE_REQUEST, decision, id=id)
 
     async def withdraw_request(self, id: str) -> None:
         """Forget a request for access of the client, or one that the client may decide."""
-        await self.call(accessrequests.WITHDRAW_REQUEST, id=id)
+        await self.call(access.WITHDRAW_REQUEST, id=id)
 
     async def rules(self) -> list[GrantingRule]:
         """The rules that the client may manage, each with the first paths."""
@@ -233,7 +237,7 @@ class Client(
 
     async def diff(self, wanted: DiffQuery) -> DiffAnswer:
         """What differs between two versions, or two revisions of an entity."""
-        return await self.call(diff.READ_DIFF, query=wanted)
+        return await self.call(changes.READ_DIFF, query=wanted)
 
     async def catalog_changes(self, wanted: CatalogChangesQuery | None = None) -> list[ChangeEntry]:
         """A page of what changed, the newest first, as far as the client may see it."""

@@ -25,7 +25,7 @@ from catalog.model.timestamps import format_time
 
 if TYPE_CHECKING:
     from catalog.model.caller import Author
-    from catalog.operations.accessrequests import AccessDecision, AccessRequest
+    from catalog.operations.access import AccessDecision, AccessRequest
     from catalog.store.database import Connection
 
 _MOST_LISTED = 10_000
@@ -58,7 +58,7 @@ def request(
 
     Example: concord access request writer /messagegroups/orders --reason "We own the shop."
     """
-    from catalog.operations.accessrequests import NewAccessRequest
+    from catalog.operations.access import NewAccessRequest
 
     asked = wanted(NewAccessRequest, role=role, path=group, reason=reason)
     made = on_node(url, lambda client: client.request_access(asked))
@@ -83,7 +83,7 @@ def requests(
 
     Example: concord access requests --state open
     """
-    from catalog.operations.accessrequests import AccessRequestsQuery
+    from catalog.operations.access import AccessRequestsQuery
 
     query = wanted(AccessRequestsQuery, state=state)
     place = ("requests", url, data_dir, database_url)
@@ -116,7 +116,7 @@ def grant(
 
     Example: concord access grant 5be21f09aa --url http://127.0.0.1:8080
     """
-    from catalog.operations.accessrequests import AccessDecision
+    from catalog.operations.access import AccessDecision
 
     decision = wanted(AccessDecision, note=note)
     place = ("grant", url, data_dir, database_url)
@@ -147,7 +147,7 @@ def decline(
 
     Example: concord access decline 5be21f09aa --note "Ask for reader."
     """
-    from catalog.operations.accessrequests import AccessDecision
+    from catalog.operations.access import AccessDecision
 
     decision = wanted(AccessDecision, note=note)
     place = ("decline", url, data_dir, database_url)

@@ -23,7 +23,7 @@ from catalog.commands.console import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from catalog.operations.diff import DiffAnswer, DiffLine
+    from catalog.operations.changes import DiffAnswer, DiffLine
 
 app = typer.Typer()
 
@@ -62,7 +62,7 @@ def compare(
 
     Exit codes: 0 equal; 1 different; 2 the command could not do its work.
     """
-    from catalog.operations.diff import DiffQuery
+    from catalog.operations.changes import DiffQuery
 
     query = wanted(DiffQuery, of=of, to=to, ofepoch=from_epoch, toepoch=to_epoch)
     answer = on_node(url, lambda client: client.diff(query))

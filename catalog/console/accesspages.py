@@ -20,7 +20,7 @@ from catalog.console.actions import (
 )
 from catalog.console.page import ConsolePage, entity_url, page_route, render
 from catalog.model.roles import ROLES, Permission, Role
-from catalog.operations import accessrequests
+from catalog.operations import access
 from catalog.operations.operation import Operation
 
 _MOST_REQUESTS = 100
@@ -37,7 +37,7 @@ MAY: dict[Role, str] = {
 async def group_access(page: ConsolePage, group: str) -> dict[str, Any]:
     """What the tab "access" of a group, and of what is in it, shows."""
     holders, requests = await asyncio.gather(
-        page.node.call(accessrequests.LIST_HOLDERS, query=accessrequests.HoldersQuery(of=group)),
+        page.node.call(access.LIST_HOLDERS, query=access.HoldersQuery(of=group)),
         requests_for(page, path=group),
     )
     return {
@@ -59,13 +59,13 @@ def can_ask(page: ConsolePage) -> bool:
 
 
 async def requests_for(
-    page: ConsolePage, *, state: accessrequests.RequestState | None = None, path: str | None = None
-) -> list[accessrequests.AccessRequest]:
+    page: ConsolePage, *, state: access.RequestState | None = None, path: str | None = None
+) -> list[access.AccessRequest]:
     """The requests that the reader has made or may decide, the latest first."""
     if not can_ask(page):
         return []
-    query = accessrequests.AccessRequestsQuery(limit=_MOST_REQUESTS, state=state, path=path)
-    return (await page.node.call(accessrequests.LIST_REQUESTS, query=query)).requests
+    query = access.AccessRequestsQuery(limit=_MOST_REQUESTS, state=state, path=path)
+    return (await page.node.call(access.LIST_REQUESTS, query=query)).requests
 
 
 async def show_request(page: ConsolePage) -> web.Response:
@@ -80,7 +80,7 @@ async def show_request(page: ConsolePage) -> web.Response:
     )
 
 
-def request_offers(page: ConsolePage, found: accessrequests.AccessRequest) -> Offers:
+def request_offers(page: ConsolePage, found: access.AccessRequest) -> Offers:
     """What the reader may do about a request."""
     actions = [grant, decline] if found.isdecidable and found.state == "open" else []
     if found.isown or found.isdecidable:
@@ -88,8 +88,8 @@ def request_offers(page: ConsolePage, found: accessrequests.AccessRequest) -> Of
     return offers(page, actions, id=found.id)
 
 
-async def _request_of(page: ConsolePage) -> accessrequests.AccessRequest:
-    return await page.node.call(accessrequests.GET_REQUEST, id=page.request.match_info["id"])
+async def _request_of(page: ConsolePage) -> access.AccessRequest:
+    return await page.node.call(access.GET_REQUEST, id=page.request.match_info["id"])
 
 
 async def _ask_access(page: ConsolePage, form: Form) -> ActionQuestion:
@@ -108,7 +108,7 @@ async def _ask_access(page: ConsolePage, form: Form) -> ActionQuestion:
 @action("/console/access/request", "Ask for access", Permission.READ, _ask_access)
 async def request_access(page: ConsolePage, form: Form) -> ActionResult:
     wanted = {name: form.get(name, "") for name in ("role", "path", "reason")}
-    made = await page.node.call(accessrequests.REQUEST_ACCESS, wanted)
+    made = await page.node.call(access.REQUEST_ACCESS, wanted)
     # A group that the reader does not see has no page for the reader.
     result = f"/console/access/requests/{made.id}"
     return ActionResult(says="Your request waits for those who decide.", page=result)
@@ -132,8 +132,8 @@ def _deciding(title: str, button: str, effect: str) -> Ask:
 async def _decide(
     page: ConsolePage,
     form: Form,
-    decision: Operation[accessrequests.AccessDecision, accessrequests.AccessRequest],
-) -> accessrequests.AccessRequest:
+    decision: Operation[access.AccessDecision, access.AccessRequest],
+) -> access.AccessRequest:
     note = {"note": form.get("note", "")}
     return await page.node.call(decision, note, id=page.request.match_info["id"])
 
@@ -149,7 +149,7 @@ async def _decide(
     ),
 )
 async def grant(page: ConsolePage, form: Form) -> ActionResult:
-    done = await _decide(page, form, accessrequests.GRANT_REQUEST)
+    done = await _decide(page, form, access.GRANT_REQUEST)
     says = f"Granted: rule {done.rule} gives the role within two seconds."
     return ActionResult(says=says, page=_REQUEST.format(id=done.id))
 
@@ -161,7 +161,7 @@ async def grant(page: ConsolePage, form: Form) -> ActionResult:
     _deciding("Decline the role {} for {} in {}?", "Decline", "Nothing changes for the caller."),
 )
 async def decline(page: ConsolePage, form: Form) -> ActionResult:
-    done = await _decide(page, form, accessrequests.DECLINE_REQUEST)
+    done = await _decide(page, form, access.DECLINE_REQUEST)
     return ActionResult(says="The request is declined.", page=_REQUEST.format(id=done.id))
 
 
@@ -177,7 +177,7 @@ async def _ask_withdraw(page: ConsolePage, _: Form) -> ActionQuestion:
 
 @action(f"{_REQUEST}/withdraw", "Forget", Permission.READ, _ask_withdraw)
 async def withdraw(page: ConsolePage, _: Form) -> ActionResult:
-    await page.node.call(accessrequests.WITHDRAW_REQUEST, id=page.request.match_info["id"])
+    await page.node.call(access.WITHDRAW_REQUEST, id=page.request.match_info["id"])
     return ActionResult(says="The request is gone.", page="/console/operation/access")
 
 

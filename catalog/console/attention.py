@@ -9,8 +9,7 @@ from typing import Generic, Literal, TypeVar
 
 from catalog.model.linkterms import State
 from catalog.model.roles import Permission
-from catalog.operations.access import Token
-from catalog.operations.accessrequests import AccessRequest
+from catalog.operations.access import AccessRequest, Token
 from catalog.operations.authoritycards import Card
 from catalog.operations.links import LinkAnswer
 from catalog.operations.reconciliations import Reconciliation

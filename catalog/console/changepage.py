@@ -22,9 +22,11 @@ from catalog.operations.changes import (
     READ_CHANGE,
     CatalogChangesQuery,
     ChangeEntry,
+    Compatibility,
+    DiffAnswer,
+    DiffLine,
     essence_of,
 )
-from catalog.operations.diff import Compatibility, DiffAnswer, DiffLine
 
 _KINDS = {"+": "added", "-": "removed", "=": "same"}
 _MOST_LINES = 2000

@@ -13,7 +13,7 @@ from catalog.client.errors import BadAnswer, Refused
 from catalog.console.actions import Form, form_route
 from catalog.console.nodecalls import refusal_in_words
 from catalog.console.page import ConsolePage, page_route, render
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.messages.textlines import find_lines
 from catalog.model.roles import Permission
 from catalog.operations.validate import VALIDATE, ValidationAnswer, ViolationAnswer

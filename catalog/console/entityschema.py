@@ -18,7 +18,7 @@ import orjson
 from catalog.client.errors import BadAnswer, Refused
 from catalog.console.entitytypes import EntityType
 from catalog.console.page import ConsolePage, local_path
-from catalog.load.longwork import in_thread
+from catalog.load.workthread import in_thread
 from catalog.model.xid import Xid
 
 _LARGEST_TEXT = 256 * 1024

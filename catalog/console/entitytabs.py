@@ -20,7 +20,7 @@ from catalog.context import CONTEXT
 from catalog.model.roles import Permission
 from catalog.model.xid import Xid, is_valid_id
 from catalog.operations.authoritycards import Card, KnownAuthority
-from catalog.operations.diff import READ_DIFF, DiffQuery
+from catalog.operations.changes import READ_DIFF, DiffQuery
 from catalog.operations.federation import Freshness
 from catalog.operations.followers import Arrival, Arrivals
 from catalog.operations.references import DEEPEST, READ_REFERENCES, ReferencesQuery

@@ -27,7 +27,7 @@ from catalog.console.sessions import cookie_name, is_secure, token_of
 from catalog.console.staticfiles import address_of
 from catalog.http.problems import PROBLEM, problem_of
 from catalog.http.route import Route
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model import roles
 from catalog.model.concorderrors import Forbidden
 from catalog.model.schema import RESERVED_GROUP_NAMES

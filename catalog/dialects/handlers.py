@@ -7,13 +7,12 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from catalog.api.notes import notes_on
-from catalog.api.writeanswer import answer_deleted
+from catalog.api.writeanswer import answer_deleted, notes_on
 from catalog.context import CONTEXT
 from catalog.http.conditions import Reading, condition_on
 from catalog.http.responses import MORE_HEADERS, interaction_headers, json_response
 from catalog.http.stream import DEADLINE
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.configuration import Configuration
 from catalog.model.errors import NotFound
 from catalog.model.interaction import Interaction

@@ -13,7 +13,7 @@ from catalog.context import CLIENT, CONTEXT
 from catalog.documents import serialization
 from catalog.http.requestchecks import check_json_texts
 from catalog.load.limiter import Bytes, Things
-from catalog.load.longwork import aside, note_request_bytes
+from catalog.load.workthread import aside, note_request_bytes
 from catalog.model import concorderrors
 from catalog.model.errors import MissingBody, ParsingData
 from catalog.settings import Settings
@@ -24,6 +24,18 @@ MOST_DEPTH = 64
 # The first bytes of a body are not counted: small bodies are accepted while large bodies fill the
 # memory.
 _UNCOUNTED = 64 * 1024
+CODINGS = ("gzip", "deflate")
+"""The accepted content codings of request bodies (RFC 9110 8.4.1)."""
+# A step takes less than a millisecond.
+_STEP = 256 * 1024
+# zlib copies the input that is not consumed at each step: short slices bound the copies.
+_SLICE = 16 * 1024
+_MOST_MEMBERS = 1024
+_GZIP = 16 + zlib.MAX_WBITS
+# aiohttp's media type of an untyped body. A page of another origin cannot state the type without a
+# preflight.
+_UNTYPED = "application/octet-stream"
+SEND_JSON = "Send it with the header Content-Type: application/json."
 
 
 class BodyMemory(Bytes):
@@ -83,17 +95,6 @@ def release_body(request: web.Request) -> None:
         request[_HELD].release()
 
 
-CODINGS = ("gzip", "deflate")
-"""The accepted content codings of request bodies (RFC 9110 8.4.1)."""
-
-# A step takes less than a millisecond.
-_STEP = 256 * 1024
-# zlib copies the input that is not consumed at each step: short slices bound the copies.
-_SLICE = 16 * 1024
-_MOST_MEMBERS = 1024
-_GZIP = 16 + zlib.MAX_WBITS
-
-
 def inflate(sent: bytes, coding: str) -> Iterator[bytes]:
     """Inflate a body in pieces, which bound the time and the memory of a step.
 
@@ -125,13 +126,6 @@ def _window(sent: bytes, coding: str) -> int:
         return _GZIP
     # Some clients omit the header of zlib, which begins with the method, 8 (RFC 1950 2.2).
     return zlib.MAX_WBITS if sent[0] & 0xF == 8 else -zlib.MAX_WBITS
-
-
-# aiohttp's media type of an untyped body. A page of another origin cannot state the type without a
-# preflight.
-_UNTYPED = "application/octet-stream"
-
-SEND_JSON = "Send it with the header Content-Type: application/json."
 
 
 async def read_body(request: web.Request, *, most: int | None = None) -> bytes:

@@ -38,6 +38,15 @@ _IDLE_SECONDS = 75.0
 HEADER_SECONDS = 10.0
 # The path included. The parser alone would accept 128 headers of 8 KiB.
 _MOST_HEADER_BYTES = 64 * 1024
+# The most connections that a search for an idle connection looks at, so that a flood costs little.
+_LOOKS = 64
+# A client that reads an answer more slowly is gone, or holds the connection on purpose.
+_LEAST_BYTES_PER_SECOND = 4096
+_READING_SECONDS = 15.0
+_END_OF_HEADER = b"\r\n\r\n"
+# The limits of aiohttp's parser. The parser has no error class for the second limit.
+_MOST_IN_LINE, _MOST_HEADERS = "8190", "128"
+_TOO_MANY_HEADERS = "Too many headers"
 
 
 def protocol_options(settings: Settings) -> dict[str, Any]:
@@ -101,17 +110,6 @@ def source_of(address: str) -> str:
     if isinstance(parsed, IPv6Address):
         return str(IPv6Network((parsed, 64), strict=False))
     return address if parsed is None else str(parsed)
-
-
-# The most connections that a search for an idle connection looks at, so that a flood costs little.
-_LOOKS = 64
-# A client that reads an answer more slowly is gone, or holds the connection on purpose.
-_LEAST_BYTES_PER_SECOND = 4096
-_READING_SECONDS = 15.0
-_END_OF_HEADER = b"\r\n\r\n"
-# The limits of aiohttp's parser. The parser has no error class for the second limit.
-_MOST_IN_LINE, _MOST_HEADERS = "8190", "128"
-_TOO_MANY_HEADERS = "Too many headers"
 
 
 class ClientConnections:

@@ -26,6 +26,10 @@ REVALIDATE = "no-cache"
 # For answers with a tag that covers only a part of the content: caches do not keep such an answer,
 # and no 304 replaces the answer.
 NEVER_KEPT = "no-store"
+_READ_AGAIN = "Read it again, and decide anew."
+_NOT_ONE = "Only the write of one entity, at its own path, can be conditional."
+# Answers a GET of one entity; raises NotFound if the entity does not exist.
+Reading: TypeAlias = Callable[[Connection], Awaitable[web.Response]]
 
 
 def strong_tag(body: bytes, headers: Mapping[str, str] | None = None) -> str:
@@ -92,14 +96,6 @@ def answer_conditionally(request: web.Request, response: web.StreamResponse) -> 
         return response
     known = response.headers.get(hdrs.ETAG)
     return not_modified(response.headers) if known and has_tag(request, known) else response
-
-
-_READ_AGAIN = "Read it again, and decide anew."
-_NOT_ONE = "Only the write of one entity, at its own path, can be conditional."
-
-
-# Answers a GET of one entity; raises NotFound if the entity does not exist.
-Reading: TypeAlias = Callable[[Connection], Awaitable[web.Response]]
 
 
 def condition_on(request: web.Request, read: Reading | None, subject: str = "") -> Condition | None:

@@ -1,7 +1,8 @@
 """Calls the operations of a node in process, by the same door as a request over a connection.
 
 The answer goes to memory, or as a stream to the client of the request that is being answered. Host,
-credential, rate, right and audit are those of the request that is being answered meanwhile."""
+credential, rate, right and audit are those of the request that is being answered meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +26,10 @@ from catalog.client.operationcalls import OperationCalls
 from catalog.model.tracecontext import current_trace
 
 _OF_STREAMS = (hdrs.CONTENT_TYPE, hdrs.CACHE_CONTROL, "X-Accel-Buffering")
+LARGEST_ANSWER = 8 * 1024 * 1024
+# The headers of the outer request that tell who asks, from where, and by which name of the node.
+_PASSED_ON = (hdrs.HOST, hdrs.USER_AGENT, "X-Forwarded-For", "X-Request-ID")
+_NEXT = re.compile(r"<([^>]+)>\s*;\s*rel=\"?next\"?")
 
 
 class LargerThanKept(Exception):
@@ -68,33 +73,6 @@ class _KeptAnswer(AbstractStreamWriter):
 
     async def write_headers(self, status_line: str, headers: CIMultiDict[str]) -> None:
         """The response has the headers itself."""
-
-
-async def call_in_process(
-    request: web.Request,
-    method: str,
-    url: URL,
-    headers: Mapping[str, str],
-    body: bytes = b"",
-    *,
-    largest: int,
-) -> tuple[web.StreamResponse, bytes]:
-    """Answer a request of a node's own while a client's request is being answered.
-
-    Args:
-        request: the request that is being answered, whose client, connection and host count.
-        headers: the headers of the inner request, among them Host and the credential.
-        largest: the most bytes of the answer's body.
-
-    Returns:
-        the response, whose status may be an error, and the body of the response.
-
-    Raises:
-        LargerThanKept: a write may have been carried out.
-    """
-    kept = _KeptAnswer(largest)
-    response = await _answer(request, method, url, headers, body, kept)
-    return response, bytes(kept.body)
 
 
 class _PassedOn(_KeptAnswer):
@@ -192,12 +170,6 @@ def _content_of(request: web.Request, body: bytes) -> StreamReader:
     return content
 
 
-LARGEST_ANSWER = 8 * 1024 * 1024
-# The headers of the outer request that tell who asks, from where, and by which name of the node.
-_PASSED_ON = (hdrs.HOST, hdrs.USER_AGENT, "X-Forwarded-For", "X-Request-ID")
-_NEXT = re.compile(r"<([^>]+)>\s*;\s*rel=\"?next\"?")
-
-
 class InProcessCalls(OperationCalls):
     """Calls of the node that answers a request; every method raises `ClientError`.
 
@@ -249,12 +221,13 @@ class InProcessCalls(OperationCalls):
         if body is not None and not isinstance(body, bytes):
             body = orjson.dumps(body)
             sent.setdefault(hdrs.CONTENT_TYPE, "application/json")
+        kept = _KeptAnswer(largest or LARGEST_ANSWER)
         try:
-            response, content = await call_in_process(
-                self.outer, method, url, sent, body or b"", largest=largest or LARGEST_ANSWER
-            )
+            response = await _answer(self.outer, method, url, sent, body or b"", kept)
         except LargerThanKept as error:
+            # A write may have been carried out.
             raise BadAnswer(self.at(path), "more than can be shown here") from error
+        content = bytes(kept.body)
         if response.status >= 400:
             raise Refused(Problem.read(response.status, content, response.reason or ""))
         if response.status >= 300:

@@ -25,6 +25,15 @@ _OTHERS = 64
 _LEAST_OF_CLIENTS = 16
 # Deliveries to a few thousand sinks keep a connection for each sink.
 _MOST_IDLE = 1024
+_log = structlog.get_logger()
+_BACKLOG = 1024
+_BATCH = 64
+_PAUSE_SECONDS = 0.2
+_QUIET_SECONDS = 60.0
+# The time that a refused client has to read the answer: closing a connection while the request
+# arrives can lose the answer.
+_REFUSED_SECONDS = 1.0
+_MOST_REFUSED = 64
 
 
 def raise_descriptor_limit() -> None:
@@ -61,17 +70,6 @@ def most_idle_sink_connections() -> int:
 def _descriptors() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MOST if soft == resource.RLIM_INFINITY else soft
-
-
-_log = structlog.get_logger()
-_BACKLOG = 1024
-_BATCH = 64
-_PAUSE_SECONDS = 0.2
-_QUIET_SECONDS = 60.0
-# The time that a refused client has to read the answer: closing a connection while the request
-# arrives can lose the answer.
-_REFUSED_SECONDS = 1.0
-_MOST_REFUSED = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,10 @@ AddressInfo: TypeAlias = tuple[
 
 _MOST_LOOKUPS = 32
 _MOST_KNOWN = 4096
+_MOST_ADDRESSES = 8
+_ADDRESS_SECONDS = 5.0
+_CONNECT_SECONDS = 10.0
+_SECONDS = 10.0
 
 
 class NameLookup:
@@ -100,10 +104,6 @@ def _look_up(key: tuple[str, int], future: asyncio.Future[list[AddressInfo]]) ->
         future.get_loop().call_soon_threadsafe(settle)
 
 
-_MOST_ADDRESSES = 8
-_ADDRESS_SECONDS = 5.0
-
-
 async def connect_socket(host: str, port: int, settings: Settings) -> socket.socket:
     """Connect to the first allowed address of a host that answers.
 
@@ -139,9 +139,6 @@ async def connect_socket(host: str, port: int, settings: Settings) -> socket.soc
         else:
             return connecting
     raise failure
-
-
-_CONNECT_SECONDS = 10.0
 
 
 class RedirectRefused(aiohttp.ClientError):
@@ -225,9 +222,6 @@ def open_allowed_socket(settings: Settings, address: Any) -> socket.socket:
 
 async def _refuse_redirect(*_: object) -> None:
     raise RedirectRefused("redirects are not followed")
-
-
-_SECONDS = 10.0
 
 
 async def probe_endpoint(

@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from aiohttp import hdrs, web
 
@@ -30,10 +29,18 @@ from catalog.store.linksources import LinkProgress, NodeProgress, read_progress
 
 # A current link has a change of the source within milliseconds. A link that sleeps, or does not
 # replicate the change, reads on when woken. The source may hide a change as long as an older
-# transaction is open there, so the link is woken again, with growing pauses.
-_FIRST_WAKE, _LAST_WAKE = 0.1, 2.0
+# transaction is open there, so the link is woken again.
+_FIRST_WAKE, _NEXT_WAKE = 0.1, 1.0
 # Progress is signalled; the pause covers notifications that were lost with a connection.
 _LONGEST_PAUSE = 5.0
+WAIT_FOR = "Concord-Wait-For"
+_PREFER = "Prefer"
+_MOST_POSITIONS = 10
+_SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
+_RELAYED = (
+    "A position is known where its catalog is followed. Read there with this header first: the "
+    "answer has a position to wait for where that catalog is followed."
+)
 
 
 class _Waiting:
@@ -49,14 +56,6 @@ class _Waiting:
             self.is_over.set_result(None)
 
 
-@dataclass(slots=True)
-class _Wake:
-    """The time at which to wake a link, and the pause before the following time."""
-
-    due: float
-    pause: float
-
-
 class LinkWaits:
     """The waiting reads of a process.
 
@@ -67,7 +66,8 @@ class LinkWaits:
     def __init__(self, database: SharedDatabase) -> None:
         self._database = Database(database, node_caller())
         self._waiting: set[_Waiting] = set()
-        self._wakes: dict[str, _Wake] = {}
+        # The times at which to wake the links that reads wait for.
+        self._wakes: dict[str, float] = {}
         self._follower: asyncio.Task[None] | None = None
 
     @property
@@ -120,7 +120,7 @@ class LinkWaits:
                 await self._database.recovered()
                 continue
             now = asyncio.get_running_loop().time()
-            until = min((wake.due for wake in self._wakes.values()), default=now + _LONGEST_PAUSE)
+            until = min(self._wakes.values(), default=now + _LONGEST_PAUSE)
             await wait_for(ticket, min(_LONGEST_PAUSE, max(0.0, until - now)))
 
     async def _look(self) -> None:
@@ -145,28 +145,15 @@ class LinkWaits:
         now = asyncio.get_running_loop().time()
         for id in self._wakes.keys() - behind:
             del self._wakes[id]
-        due = []
-        for id in behind:
-            wake = self._wakes.setdefault(id, _Wake(now + _FIRST_WAKE, _FIRST_WAKE))
-            if wake.due <= now:
-                due.append(id)
-                wake.pause = min(_LAST_WAKE, 2 * wake.pause)
-                wake.due = now + wake.pause
+        due = [id for id in behind if self._wakes.setdefault(id, now + _FIRST_WAKE) <= now]
+        self._wakes |= dict.fromkeys(due, now + _NEXT_WAKE)
         return due
 
 
 LINK_WAITS: web.AppKey[LinkWaits] = web.AppKey("link_waits", LinkWaits)
 
 
-WAIT_FOR = "Concord-Wait-For"
-_PREFER = "Prefer"
-_MOST_POSITIONS = 10
-_SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 READ_AS_OF: web.RequestKey[str] = web.RequestKey("read_as_of", str)
-_RELAYED = (
-    "A position is known where its catalog is followed. Read there with this header first: the "
-    "answer has a position to wait for where that catalog is followed."
-)
 
 
 async def wait_for_positions(request: web.Request) -> None:

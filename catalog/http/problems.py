@@ -31,6 +31,7 @@ _WEB = ("http://", "https://")
 # A URL from another catalog or from an operator goes into a header, so the rest is encoded.
 _KEPT = "!#$%&'()*+,/:;=?@[]~-._"
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
+_log = structlog.get_logger()
 
 
 async def point_to_authority(context: Context, error: XRegistryError) -> None:
@@ -54,8 +55,6 @@ async def point_to_authority(context: Context, error: XRegistryError) -> None:
         # RFC 5023, 11.1: the link to the URL at which the resource can be edited.
         error.headers = {**error.headers, hdrs.LINK: f"<{url}>;rel=edit"}
 
-
-_log = structlog.get_logger()
 
 PROBLEM: web.ResponseKey[str] = web.ResponseKey("problem", str)
 """The name of the error in an error document."""

@@ -28,6 +28,33 @@ _OWN_HOSTS = (
     "List the name in CONCORD_HOSTS, or make it the one of CONCORD_PUBLIC_URL: also the name by "
     "which other containers reach this node."
 )
+_ENCODED_NUL = "%00"
+_ESCAPED_NUL = b"\\u0000"
+_FAULT = "it holds the character U+0000, or bytes that are not UTF-8"
+_READING = frozenset({"GET", "HEAD"})
+SHOWN_ONLY: Mapping[str, str] = {
+    "X-Content-Type-Options": "nosniff",
+    # `sandbox` without permissions: no scripts, no forms, a separate origin. `default-src` does
+    # not cover framing, which `frame-ancestors` forbids.
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+    # For content that pages load without CORS (`<script>`, `<img>`).
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
+TLS_ONLY = ("Strict-Transport-Security", "max-age=31536000")
+_EXPOSED = frozenset(
+    {"etag", "link", "location", "content-location", "content-disposition"}
+    | {"concord-cursor", "concord-notes", "concord-position"}
+    | {"ratelimit", "ratelimit-policy", "retry-after"}
+)
+_PREFIX = "xregistry-"
+_REMEMBERED_SECONDS = 600
+_SITE = "Sec-Fetch-Site"
+# The sites of requests by a page of the node, and of requests by a user.
+_OWN_SITES = frozenset({"same-origin", "none"})
+_OWN_ORIGINS = (
+    "CONCORD_CORS_ORIGINS lists the origins whose pages may, CONCORD_PUBLIC_URL this node's."
+)
 
 
 def check_host(request: web.Request, context: Context) -> None:
@@ -79,12 +106,6 @@ def _is_own(name: str, own_names: frozenset[str]) -> bool:
     except ValueError:
         return False
     return True
-
-
-_ENCODED_NUL = "%00"
-_ESCAPED_NUL = b"\\u0000"
-_FAULT = "it holds the character U+0000, or bytes that are not UTF-8"
-_READING = frozenset({"GET", "HEAD"})
 
 
 def check_characters(request: web.Request) -> None:
@@ -144,33 +165,6 @@ def _holds_nul(value: Any) -> bool:
         case list():
             return any(map(_holds_nul, value))
     return False
-
-
-SHOWN_ONLY: Mapping[str, str] = {
-    "X-Content-Type-Options": "nosniff",
-    # `sandbox` without permissions: no scripts, no forms, a separate origin. `default-src` does
-    # not cover framing, which `frame-ancestors` forbids.
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
-    # For content that pages load without CORS (`<script>`, `<img>`).
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-}
-TLS_ONLY = ("Strict-Transport-Security", "max-age=31536000")
-
-
-_EXPOSED = frozenset(
-    {"etag", "link", "location", "content-location", "content-disposition"}
-    | {"concord-cursor", "concord-notes", "concord-position"}
-    | {"ratelimit", "ratelimit-policy", "retry-after"}
-)
-_PREFIX = "xregistry-"
-_REMEMBERED_SECONDS = 600
-_SITE = "Sec-Fetch-Site"
-# The sites of requests by a page of the node, and of requests by a user.
-_OWN_SITES = frozenset({"same-origin", "none"})
-_OWN_ORIGINS = (
-    "CONCORD_CORS_ORIGINS lists the origins whose pages may, CONCORD_PUBLIC_URL this node's."
-)
 
 
 def check_origin(request: web.Request, context: Context) -> None:

@@ -24,6 +24,15 @@ _UNSAFE = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
 _NOT_IN_URL = re.compile(r"[^\x21-\x7e]")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
+JSON_TYPE = "application/json; charset=utf-8"
+# A mark that is never sent; as a header, the mark stays with answers stored for repeated requests.
+_MARK = "Concord-Untyped"
+UNTYPED: Mapping[str, str] = {_MARK: "true"}
+_log = structlog.get_logger(__name__)
+_Shown = TypeVar("_Shown")
+_MOST_REMEMBERED = 1000
+_LONGEST_REASON = 300
+_reported: OrderedDict[tuple[str, str], None] = OrderedDict()
 
 
 def interaction_headers(outcome: Outcome) -> dict[str, str]:
@@ -76,9 +85,6 @@ def _value(value: str | int) -> str:
     return f'%"{encoded}"'
 
 
-JSON_TYPE = "application/json; charset=utf-8"
-
-
 def to_json(data: Any) -> bytes:
     """Write JSON, with times in UTC; an `orjson.Fragment` passes through unchanged."""
     return orjson.dumps(data, option=orjson.OPT_UTC_Z)
@@ -93,24 +99,10 @@ def json_response(
     )
 
 
-# A mark that is never sent; as a header, the mark stays with answers stored for repeated requests.
-_MARK = "Concord-Untyped"
-UNTYPED: Mapping[str, str] = {_MARK: "true"}
-
-
 def leave_untyped(response: web.StreamResponse) -> None:
     """Remove the media type that aiohttp gave to a response with the headers of `UNTYPED`."""
     if response.headers.popall(_MARK, None) is not None:
         response.headers.popall(hdrs.CONTENT_TYPE, None)
-
-
-_log = structlog.get_logger(__name__)
-
-_Shown = TypeVar("_Shown")
-
-_MOST_REMEMBERED = 1000
-_LONGEST_REASON = 300
-_reported: OrderedDict[tuple[str, str], None] = OrderedDict()
 
 
 def shown_or_none(xid: str, show: Callable[[], _Shown]) -> _Shown | None:

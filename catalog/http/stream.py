@@ -28,6 +28,18 @@ STREAMS: web.AppKey[Share] = web.AppKey("streams", Share)
 LONG_POLLS: web.AppKey[Share] = web.AppKey("long_polls", Share)
 WAITING_READS: web.AppKey[Share] = web.AppKey("waiting_reads", Share)
 SINK_TESTS: web.AppKey[Share] = web.AppKey("sink_tests", Share)
+# The longest time of a stream. A stream holds a snapshot, and PostgreSQL keeps rows that were
+# deleted since the snapshot.
+_STREAM_SECONDS = 7200.0
+_ADVICE = (
+    "Ask within one collection instead of all, compare with a whole value instead of one with"
+    " wildcards, or add a condition with an equality: these are looked up, while others are"
+    " tried on every entity."
+)
+_LARGEST_AT_ONCE = 256 * 1024
+_WRITTEN_AT_ONCE = 64 * 1024
+# Cached tokens and rules may be as old, so a stream ends within five seconds.
+_RENEWAL_SECONDS = 2.0
 
 
 def add_stream_shares(app: web.Application, settings: Settings) -> None:
@@ -45,11 +57,6 @@ def add_stream_shares(app: web.Application, settings: Settings) -> None:
     app[WAITING_READS] = Share(1000, per_key=100, things=Things("reads that wait for a position"))
     # A test waits for the answer of a sink.
     app[SINK_TESTS] = Share(16, per_key=4, things=Things("tests of sinks"))
-
-
-# The longest time of a stream. A stream holds a snapshot, and PostgreSQL keeps rows that were
-# deleted since the snapshot.
-_STREAM_SECONDS = 7200.0
 
 
 class Deadline:
@@ -128,13 +135,6 @@ class Deadline:
 DEADLINE: web.RequestKey[Deadline] = web.RequestKey("deadline", Deadline)
 
 
-_ADVICE = (
-    "Ask within one collection instead of all, compare with a whole value instead of one with"
-    " wildcards, or add a condition with an equality: these are looked up, while others are"
-    " tried on every entity."
-)
-
-
 @contextlib.asynccontextmanager
 async def in_search_time(request: web.Request, advice: str = _ADVICE) -> AsyncIterator[None]:
     """End a search that takes too long, in the database as well.
@@ -155,8 +155,6 @@ async def in_search_time(request: web.Request, advice: str = _ADVICE) -> AsyncIt
         raise SearchTooCostly(request.path, seconds=f"{seconds:g}", detail=advice) from error
 
 
-_LARGEST_AT_ONCE = 256 * 1024
-_WRITTEN_AT_ONCE = 64 * 1024
 # The media type to which a complete answer is converted; such an answer cannot be streamed.
 WHOLE: web.RequestKey[str] = web.RequestKey("whole", str)
 
@@ -228,8 +226,6 @@ async def send(
         return response
 
 
-# Cached tokens and rules may be as old, so a stream ends within five seconds.
-_RENEWAL_SECONDS = 2.0
 RENEW: web.AppKey[Callable[[web.Request], Awaitable[Context]]] = web.AppKey("renew")
 """Identifies the caller of a long request again; see `catalog.web.door.renew`."""
 

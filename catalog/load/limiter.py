@@ -8,10 +8,11 @@ is the node itself, which has no bound but the total. Keys without a part in use
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
 from catalog.model.concorderrors import TooManyAtOnce
@@ -219,16 +220,21 @@ class Share:
         }
         self._was_within_half = False
 
-    def hold(
+    @contextlib.asynccontextmanager
+    async def hold(
         self,
         key: str = "",
         *,
         within_half: bool = False,
         wait_seconds: float | None = None,
         path: str = "/",
-    ) -> Held:
+    ) -> AsyncIterator[None]:
         """A context in which a key has a place; see `take`."""
-        return Held(self, key, within_half, wait_seconds, path)
+        await self.take(key, within_half=within_half, wait_seconds=wait_seconds, path=path)
+        try:
+            yield
+        finally:
+            self.give_back(key, within_half=within_half)
 
     async def take(
         self,
@@ -361,36 +367,6 @@ class Share:
 def _end_wait(turn: asyncio.Future[None]) -> None:
     if not turn.done():
         turn.set_exception(TimeoutError())
-
-
-class Held:
-    """A place of a `Share`, for the time of a context.
-
-    A class, because deliveries enter a context for each event: contexts made of generators take
-    several times as long.
-    """
-
-    __slots__ = ("_key", "_path", "_share", "_wait_seconds", "_within_half")
-
-    def __init__(
-        self, share: Share, key: str, within_half: bool, wait_seconds: float | None, path: str
-    ) -> None:
-        self._share = share
-        self._key = key
-        self._within_half = within_half
-        self._wait_seconds = wait_seconds
-        self._path = path
-
-    async def __aenter__(self) -> None:
-        await self._share.take(
-            self._key,
-            within_half=self._within_half,
-            wait_seconds=self._wait_seconds,
-            path=self._path,
-        )
-
-    async def __aexit__(self, *_: object) -> None:
-        self._share.give_back(self._key, within_half=self._within_half)
 
 
 class Bytes:

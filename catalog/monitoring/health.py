@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from catalog.context import CONTEXT, Context
 from catalog.http.responses import json_response
 from catalog.http.route import Route
-from catalog.load.longwork import in_thread
+from catalog.load.workthread import in_thread
 from catalog.model.errors import ServerBusy
 from catalog.model.roles import Permission
 from catalog.monitoring.nodechecks import certificate_ends

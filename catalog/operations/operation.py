@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Annotated, Any, Generic
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -183,6 +184,18 @@ Secret = Annotated[
     SecretStr, PlainSerializer(lambda secret: secret.get_secret_value(), return_type=str)
 ]
 """A secret in a body: shown in no log and no error, and sent unmasked."""
+
+
+def secret_like(pattern: str, what: str) -> AfterValidator:
+    """A check of a whole secret against a pattern, for pydantic; no error repeats the secret."""
+
+    def check(secret: SecretStr) -> SecretStr:
+        if not re.fullmatch(pattern, secret.get_secret_value(), re.ASCII):
+            raise ValueError(f"it needs to be {what}")
+        return secret
+
+    return AfterValidator(check)
+
 
 Term = Annotated[str, Field(min_length=1, max_length=2048)]
 """An xid, URI or word in a query."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
@@ -10,26 +9,12 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from catalog.model.credentials import ClientAuthentication
 from catalog.operations.cacertificate import CaCertificate
-from catalog.operations.operation import AnswerBody, Body, Secret, Time
+from catalog.operations.operation import AnswerBody, Body, Secret, Time, secret_like
 
-# RFC 6750, 2.1
-_TOKEN = re.compile(r"([A-Za-z0-9\-._~+/]{1,8000}={0,2})?", re.ASCII)
 # RFC 6749, Appendix A: the characters of ids, of secrets and of scopes.
 _VISIBLE = r"^[\x20-\x7e]{1,1024}$"
 _OAUTH_SCOPE = r"^[\x21\x23-\x5b\x5d-\x7e ]{0,1024}$"
 _LONGEST_PEM = 64 * 1024
-
-
-def _check_token(token: SecretStr) -> SecretStr:
-    if not _TOKEN.fullmatch(token.get_secret_value()):
-        raise ValueError("it needs to be a token as HTTP takes it, of at most 8000 characters")
-    return token
-
-
-def _check_secret(secret: SecretStr) -> SecretStr:
-    if not re.fullmatch(_VISIBLE, secret.get_secret_value()):
-        raise ValueError("it needs to be 1 to 1024 characters of ASCII")
-    return secret
 
 
 def _check_endpoint(url: str) -> str:
@@ -41,8 +26,15 @@ def _check_endpoint(url: str) -> str:
 
 
 _Visible = Annotated[str, Field(pattern=_VISIBLE)]
-# An empty token stands for no token.
-Token = Annotated[Secret, AfterValidator(_check_token)]
+_Secret = Annotated[Secret, secret_like(_VISIBLE, "1 to 1024 characters of ASCII")]
+# RFC 6750, 2.1. An empty token stands for no token.
+Token = Annotated[
+    Secret,
+    secret_like(
+        r"([A-Za-z0-9\-._~+/]{1,8000}={0,2})?",
+        "a token as HTTP takes it, of at most 8000 characters",
+    ),
+]
 
 
 class GivenOAuthClient(Body):
@@ -50,7 +42,7 @@ class GivenOAuthClient(Body):
 
     tokenurl: Annotated[str, Field(max_length=1024), AfterValidator(_check_endpoint)]
     clientid: _Visible
-    clientsecret: Annotated[Secret, AfterValidator(_check_secret)]
+    clientsecret: _Secret
     scope: Annotated[str, Field(pattern=_OAUTH_SCOPE)] = ""
     resource: _Visible | None = None
     audience: _Visible | None = None
@@ -61,7 +53,7 @@ class GivenPassword(Body):
     """A user and a password, for servers that ask for HTTP's Basic authentication."""
 
     user: Annotated[str, Field(pattern=r"^[\x20-\x39\x3b-\x7e]{1,1024}$")]
-    password: Annotated[Secret, AfterValidator(_check_secret)]
+    password: _Secret
 
 
 class GivenCertificate(Body):

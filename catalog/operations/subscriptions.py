@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
     RootModel,
-    SecretStr,
     SerializerFunctionWrapHandler,
     WithJsonSchema,
     model_serializer,
@@ -34,12 +31,12 @@ from catalog.operations.operation import (
     Secret,
     Term,
     Time,
+    secret_like,
 )
 
 State = Literal["pending", "active", "paused", "suspended", "expired", "ended"]
 """Only active subscriptions get deliveries; inactive subscriptions keep the cursor."""
 
-_VISIBLE = re.compile(r"[\x21-\x7e]{1,8192}")
 _IN_JSON = {
     "start": "from",
     "startsat": "startsAt",
@@ -47,21 +44,10 @@ _IN_JSON = {
     "maxevents": "maxEvents",
     "initialevents": "initialEvents",
 }
-_PRINTABLE = re.compile(r"[\x20-\x7e]{1,8192}")
-
-
-def _check_token(value: SecretStr) -> SecretStr:
-    if not _VISIBLE.fullmatch(value.get_secret_value()):
-        raise ValueError("it needs to be 1 to 8192 visible ASCII characters")
-    return value
-
-
-def _check_refresh_token(value: SecretStr) -> SecretStr:
-    if not _PRINTABLE.fullmatch(value.get_secret_value()):
-        raise ValueError("it needs to be 1 to 8192 ASCII characters")
-    return value
-
-
+_Token = Annotated[
+    Secret, secret_like(r"[\x21-\x7e]{1,8192}", "1 to 8192 visible ASCII characters")
+]
+_RefreshToken = Annotated[Secret, secret_like(r"[\x20-\x7e]{1,8192}", "1 to 8192 ASCII characters")]
 Count = Annotated[int, Field(ge=0)]
 Filter = dict[str, Any]
 _OF_EVENTS = ["specversion", "id", "source", "type"]
@@ -106,7 +92,7 @@ class _NewTokenCredential(Body):
     day without a warning.
     """
 
-    accesstoken: Annotated[Secret, AfterValidator(_check_token)]
+    accesstoken: _Token
     accesstokenexpiresutc: Time
     accesstokentype: str = Field(
         pattern=r"^[A-Za-z0-9-]{1,32}$", description="An authorization scheme, such as Bearer."
@@ -130,7 +116,7 @@ class NewRefreshToken(_NewTokenCredential):
     """An access token for the sink, and the means to get the next token."""
 
     credentialtype: Literal["REFRESHTOKEN"]
-    refreshtoken: Annotated[Secret, AfterValidator(_check_refresh_token)]
+    refreshtoken: _RefreshToken
     refreshtokenendpoint: str = Field(min_length=1, max_length=2048)
 
     def to_credential(self) -> TokenCredential:

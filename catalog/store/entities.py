@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.record import record

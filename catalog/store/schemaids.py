@@ -8,7 +8,7 @@ from uuid import UUID
 
 import orjson
 
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.confluentattribute import CONFLUENT, SchemaIdConflict
 from catalog.model.entity import Entity
 from catalog.model.xid import Xid

@@ -21,7 +21,7 @@ from catalog.indexing.indexrow import (
 )
 from catalog.indexing.schemafields import MOST_BYTES
 from catalog.indexing.words import WantedWords, words_of
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.entity import Entity
 from catalog.store.connections import Connection
 from catalog.store.entities import entities_from, load

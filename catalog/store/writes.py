@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import orjson
 
 from catalog.keys.entitysignature import EntitySigner
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.caller import Author, PublishedAuthor
 from catalog.model.change import Change
 from catalog.model.digest import bucket

@@ -46,11 +46,12 @@ from catalog.http.requestchecks import (
 )
 from catalog.http.responses import MORE_HEADERS, POSITION, leave_untyped
 from catalog.http.route import Route
-from catalog.load.longwork import begin_work
+from catalog.load.workthread import begin_work
 from catalog.model import errors
 from catalog.model.caller import EVERYTHING, Author, Caller
 from catalog.model.capabilities import Capabilities
 from catalog.model.concorderrors import TooManyAttempts, Unauthenticated
+from catalog.model.roles import Permission
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext, current_trace
 from catalog.operations.operation import Anyone, Need, Operation
 from catalog.store.connections import StatementsOutdated
@@ -252,7 +253,7 @@ def _caller_of(request: web.Request, identity: Identity | None) -> Caller:
     """
     return Caller(
         sees=EVERYTHING if identity is None else identity.visibility,
-        writes=EVERYTHING if identity is None else identity.writescope,
+        writes=EVERYTHING if identity is None else identity.scope_of(Permission.WRITE),
         client=request[CLIENT],
         # The node itself is the author of data that it stores while answering a read.
         make_author=_NODE if request.method in READING else partial(author_of, request),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from catalog.load.longwork import Slices, aside
+from catalog.load.workthread import Slices, aside
 from catalog.model.capabilities import Capabilities
 from catalog.model.constraints import GroupRules
 from catalog.model.entity import Entity

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from catalog.load.longwork import aside, check_wanted
+from catalog.load.workthread import aside, check_wanted
 from catalog.model.attributes import check_attributes
 from catalog.model.configuration import Configuration
 from catalog.model.confluentattribute import CONFLUENT, kept_names

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.caller import Caller
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity

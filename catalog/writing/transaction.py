@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
 from catalog.keys.entitysignature import EntitySigner
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.caller import Author, Caller
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from catalog.formats.checker import Check, Direction, comparison, validation
-from catalog.load.longwork import Slices
+from catalog.load.workthread import Slices
 from catalog.model import errors
 from catalog.model.capabilities import Capabilities
 from catalog.model.confluentattribute import schema_id_of

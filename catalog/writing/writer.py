@@ -16,7 +16,7 @@ from functools import partial
 from structlog.contextvars import bind_contextvars
 
 from catalog.formats.checker import Check, CheckedDocument, validation
-from catalog.load.longwork import aside, is_long
+from catalog.load.workthread import aside, is_long
 from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import HandoverUnderWay
 from catalog.model.configuration import Configuration

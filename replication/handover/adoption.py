@@ -16,7 +16,7 @@ from aiohttp import web
 
 from catalog.context import CONTEXT, Context
 from catalog.dialects.confluent.contexts import DEFAULT_CONTEXT
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.change import Change
 from catalog.model.concorderrors import HandoverRefused
 from catalog.model.confluentattribute import CONFLUENT

@@ -16,7 +16,7 @@ from functools import partial
 from catalog.client import Client, Unreachable
 from catalog.context import Context
 from catalog.keys.entitysignature import EntitySigner
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.change import Change, changes_between
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.schema import Model

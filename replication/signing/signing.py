@@ -18,7 +18,7 @@ from aiohttp import web
 from catalog.context import CONTEXT, Context
 from catalog.http.route import Route
 from catalog.keys.entitysignature import EntitySigner, new_seed
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.authoritykey import MOST_KEYS, KeyEntry, KeyHistory
 from catalog.model.concorderrors import LimitReached, UnresolvedConflict
 from catalog.model.entity import Origin

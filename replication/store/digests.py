@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.digest import BUCKETS
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.timestamps import microseconds_of

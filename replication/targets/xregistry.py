@@ -9,7 +9,7 @@ from typing import Any
 
 from catalog.client import Client, JsonObject, Params, Refused
 from catalog.context import Context
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.entity import Entity
 from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid

@@ -41,7 +41,6 @@ SHARED_NAMES = {
         "recovery",
         "references",
         "revisions",
-        "diff",
         "search",
     ),
     # Older forms of what the model and the messages have under the same name.

@@ -22,8 +22,7 @@ from catalog.console.attention import (
     worst_first,
 )
 from catalog.model.credentials import CredentialType
-from catalog.operations.access import Token
-from catalog.operations.accessrequests import AccessRequest
+from catalog.operations.access import AccessRequest, Token
 from catalog.operations.authoritycards import Card
 from catalog.operations.links import LinkAnswer, LinkEvent, LinkQuestion
 from catalog.operations.reconciliations import Reconciliation

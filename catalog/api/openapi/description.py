@@ -33,7 +33,7 @@ from catalog.context import CONTEXT
 from catalog.http.problems import problem_of
 from catalog.http.responses import json_response
 from catalog.http.route import ROUTES, Route
-from catalog.load.longwork import in_thread
+from catalog.load.workthread import in_thread
 from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.roles import Permission
@@ -55,6 +55,7 @@ _REFUSED: Mapping[int, str] = {
     429: "There are too many of these requests; Retry-After says when the next may come.",
     503: "Not now; Retry-After says when.",
 }
+_LEFT_OUT = frozenset({"title", "description", "default"})
 
 
 class _WithoutNull(GenerateJsonSchema):
@@ -194,9 +195,6 @@ def _parameters(operation: Operation[Any, Any]) -> Iterator[Json]:
         if "" in described.get("enum", ()):
             parameter["allowEmptyValue"] = True
         yield parameter
-
-
-_LEFT_OUT = frozenset({"title", "description", "default"})
 
 
 async def get_openapi(request: web.Request) -> web.Response:

@@ -16,6 +16,82 @@ from catalog.model.schema import EXTENDED_NAME, Attribute, GroupType, Model, Res
 from catalog.model.xid import ID_PATTERN, Xid
 
 _READS = ("GET", "HEAD")
+Json = dict[str, Any]
+_WORD = re.compile(r"\w+")
+_PLACEHOLDER = re.compile(r"{(\w+)}")
+_IN_PATH: Mapping[str, Json] = {"number": {"type": "integer", "minimum": 1}}
+# The targets in this module represent every path of a kind.
+_ANY = Xid()
+ID: Json = {"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"}
+PROBLEM: Json = {
+    "type": "object",
+    "description": "What went wrong (core/http.md, Error Processing).",
+    "required": ["type", "title"],
+    "properties": {
+        "type": {"type": "string", "format": "uri-reference"},
+        "title": {"type": "string", "minLength": 1},
+        "detail": {"type": "string"},
+        "subject": {"type": "string"},
+        "args": {"type": "object", "additionalProperties": {"type": "string"}},
+        "instance": {"type": "string"},
+        "violations": {"type": "array", "items": {"$ref": "#/components/schemas/Problem"}},
+    },
+}
+_SCALARS: Mapping[str, Json] = {
+    "any": {},
+    "boolean": {"type": "boolean"},
+    "decimal": {"type": "number"},
+    "integer": {"type": "integer"},
+    "string": {"type": "string"},
+    "timestamp": {"type": "string", "format": "date-time"},
+    "uinteger": {"type": "integer", "minimum": 0},
+    "uri": {"type": "string", "format": "uri-reference"},
+    "uriabsolute": {"type": "string", "format": "uri"},
+    "urirelative": {"type": "string", "format": "uri-reference"},
+    "uritemplate": {"type": "string", "format": "uri-template"},
+    "url": {"type": "string", "format": "uri-reference"},
+    "urlabsolute": {"type": "string", "format": "uri"},
+    "urlrelative": {"type": "string", "format": "uri-reference"},
+    "xid": {"type": "string", "pattern": "^/"},
+    "xidtype": {"type": "string", "pattern": "^/"},
+}
+JSON_BODY = "application/json"
+_TEXT: Json = {"type": "string"}
+_TEXTS: Json = {"type": "array", "items": _TEXT}
+_SWITCH: Json = {"type": "string", "enum": [""]}
+LIMIT: Json = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1}}
+"""The parameter for the largest number of entities in a page."""
+_FLAGS: Mapping[str, Json] = {
+    "binary": _SWITCH,
+    "collections": _SWITCH,
+    "doc": _SWITCH,
+    "epoch": {"type": "integer", "minimum": 0},
+    "filter": _TEXTS,
+    "ignore": _TEXTS,
+    "inline": _TEXTS,
+    "setdefaultversionid": _TEXT,
+    "sort": _TEXT,
+    "specversion": _TEXT,
+}
+_DOCUMENT: Json = {
+    "description": "A registry as a document; the media type's parameter `specversion` names "
+    "the edition that a client wants, and any edition is taken.",
+    "type": "object",
+}
+_ASYNCAPI_DOCUMENT: Json = {
+    "description": "An AsyncAPI document; the media type's parameter `version` names the version "
+    "that a client wants, 3.0.0 or 2.6.0. `Concord-Notes` tells what it cannot express.",
+    "type": "object",
+}
+_SHOWING = ("binary", "doc", "inline", "specversion")
+VERBS = {
+    "GET": "Read",
+    "HEAD": "Read the headers of",
+    "PUT": "Create or replace",
+    "PATCH": "Create or update",
+    "POST": "Add to",
+    "DELETE": "Delete",
+}
 
 
 def position_components() -> Json:
@@ -56,51 +132,6 @@ def position_headers(method: str) -> Json:
     if method in _READS:
         return {}
     return {"headers": {POSITION: {"$ref": "#/components/headers/Position"}}}
-
-
-Json = dict[str, Any]
-
-_WORD = re.compile(r"\w+")
-_PLACEHOLDER = re.compile(r"{(\w+)}")
-_IN_PATH: Mapping[str, Json] = {"number": {"type": "integer", "minimum": 1}}
-# The targets in this module represent every path of a kind.
-_ANY = Xid()
-
-ID: Json = {"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"}
-
-PROBLEM: Json = {
-    "type": "object",
-    "description": "What went wrong (core/http.md, Error Processing).",
-    "required": ["type", "title"],
-    "properties": {
-        "type": {"type": "string", "format": "uri-reference"},
-        "title": {"type": "string", "minLength": 1},
-        "detail": {"type": "string"},
-        "subject": {"type": "string"},
-        "args": {"type": "object", "additionalProperties": {"type": "string"}},
-        "instance": {"type": "string"},
-        "violations": {"type": "array", "items": {"$ref": "#/components/schemas/Problem"}},
-    },
-}
-
-_SCALARS: Mapping[str, Json] = {
-    "any": {},
-    "boolean": {"type": "boolean"},
-    "decimal": {"type": "number"},
-    "integer": {"type": "integer"},
-    "string": {"type": "string"},
-    "timestamp": {"type": "string", "format": "date-time"},
-    "uinteger": {"type": "integer", "minimum": 0},
-    "uri": {"type": "string", "format": "uri-reference"},
-    "uriabsolute": {"type": "string", "format": "uri"},
-    "urirelative": {"type": "string", "format": "uri-reference"},
-    "uritemplate": {"type": "string", "format": "uri-template"},
-    "url": {"type": "string", "format": "uri-reference"},
-    "urlabsolute": {"type": "string", "format": "uri"},
-    "urlrelative": {"type": "string", "format": "uri-reference"},
-    "xid": {"type": "string", "pattern": "^/"},
-    "xidtype": {"type": "string", "pattern": "^/"},
-}
 
 
 def components(model: Model) -> dict[str, Json]:
@@ -178,46 +209,6 @@ def _type(attribute: Attribute) -> Json:
             }
         case scalar:
             return dict(_SCALARS[scalar])
-
-
-JSON_BODY = "application/json"
-
-_TEXT: Json = {"type": "string"}
-_TEXTS: Json = {"type": "array", "items": _TEXT}
-_SWITCH: Json = {"type": "string", "enum": [""]}
-LIMIT: Json = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1}}
-"""The parameter for the largest number of entities in a page."""
-_FLAGS: Mapping[str, Json] = {
-    "binary": _SWITCH,
-    "collections": _SWITCH,
-    "doc": _SWITCH,
-    "epoch": {"type": "integer", "minimum": 0},
-    "filter": _TEXTS,
-    "ignore": _TEXTS,
-    "inline": _TEXTS,
-    "setdefaultversionid": _TEXT,
-    "sort": _TEXT,
-    "specversion": _TEXT,
-}
-_DOCUMENT: Json = {
-    "description": "A registry as a document; the media type's parameter `specversion` names "
-    "the edition that a client wants, and any edition is taken.",
-    "type": "object",
-}
-_ASYNCAPI_DOCUMENT: Json = {
-    "description": "An AsyncAPI document; the media type's parameter `version` names the version "
-    "that a client wants, 3.0.0 or 2.6.0. `Concord-Notes` tells what it cannot express.",
-    "type": "object",
-}
-_SHOWING = ("binary", "doc", "inline", "specversion")
-VERBS = {
-    "GET": "Read",
-    "HEAD": "Read the headers of",
-    "PUT": "Create or replace",
-    "PATCH": "Create or update",
-    "POST": "Add to",
-    "DELETE": "Delete",
-}
 
 
 def operation_on(

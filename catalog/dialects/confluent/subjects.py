@@ -40,7 +40,7 @@ from catalog.dialects.confluent.subjectwrites import (
     put_group,
     put_versions,
 )
-from catalog.load.longwork import aside
+from catalog.load.workthread import aside
 from catalog.model.interaction import Interaction
 from catalog.store import schemaids
 from catalog.store.database import Connection

@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
-from catalog.api.notes import notes_on
+from catalog.api.writeanswer import notes_on
 from catalog.context import CONTEXT
 from catalog.context import Context as NodeContext
 from catalog.dialects.confluent.contexts import Contexts, SchemaContext

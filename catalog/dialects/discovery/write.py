@@ -16,7 +16,7 @@ from uuid import UUID
 import structlog
 from aiohttp import hdrs, web
 
-from catalog.api.notes import notes_on
+from catalog.api.writeanswer import notes_on
 from catalog.context import CONTEXT, Context
 from catalog.dialects.discovery.composer import (
     AnswerMaker,

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from catalog.load.longwork import (
+from catalog.load.workthread import (
     Abandoned,
     Slices,
     aside,
