@@ -6,15 +6,20 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
-from catalog.http.responses import _NULL, _percent_encoded, decode_header, encode_header
+from catalog.http.responses import percent_encoded
 from catalog.model.errors import ExtraXregistryHeader, HeaderError, TooLarge
 from catalog.model.schema import Attribute, ResourceType, value_text
 from catalog.model.timestamps import format_time
 
 PREFIX = "xRegistry-"
+_NULL = "null"
+_UNSAFE = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(.)")
 
 _NOT_IN_MEDIA_TYPE = re.compile(r"[^\x20-\x7e]")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -50,7 +55,7 @@ def headers_of(
 def _header_values(shown: Mapping[str, Any], kind: ResourceType) -> Iterator[tuple[str, str]]:
     for name, value in shown.items():
         if name == "contenttype":
-            yield "Content-Type", _NOT_IN_MEDIA_TYPE.sub(_percent_encoded, value)
+            yield "Content-Type", _NOT_IN_MEDIA_TYPE.sub(percent_encoded, value)
         elif isinstance(value, dict):
             if _is_map(kind, name, shown) and all(_is_scalar(item) for item in value.values()):
                 for key, item in value.items():
@@ -120,6 +125,24 @@ def metadata_from(request: web.Request, kind: ResourceType) -> dict[str, Any]:
     given = request.headers.get("Content-Type", _NULL)
     contenttype = None if given.strip() == _NULL else given
     return {"contenttype": contenttype, **_typed_metadata(found, kind.attributes)}
+
+
+def encode_header(value: str) -> str:
+    """Percent-encode the characters that a header can't carry, and quotes and spaces.
+
+    The text "null" is encoded, too, because a plain `null` deletes an attribute.
+    """
+    return "%6Eull" if value == _NULL else _UNSAFE.sub(percent_encoded, value)
+
+
+def decode_header(value: str) -> str:
+    """Undo double quotes, then percent-encoding.
+
+    Raises:
+        ValueError: the result is not UTF-8.
+    """
+    plain = _QUOTED.sub(lambda found: _ESCAPE.sub(r"\1", found[1]), value.strip())
+    return unquote_to_bytes(plain).decode()
 
 
 def _elsewhere(attribute: str, kind: ResourceType) -> str:

@@ -6,7 +6,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
-from urllib.parse import unquote_to_bytes
 
 import orjson
 import structlog
@@ -19,11 +18,7 @@ CORRELATION_ID = "xRegistry-xregcorrelationid"
 POSITION = "Concord-Position"
 MORE_HEADERS: web.RequestKey[Mapping[str, str]] = web.RequestKey("more_headers", Mapping)
 """Headers that the answer to a request gets in addition to the headers of the handler."""
-_NULL = "null"
-_UNSAFE = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
 _NOT_IN_URL = re.compile(r"[^\x21-\x7e]")
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_ESCAPE = re.compile(r"\\(.)")
 JSON_TYPE = "application/json; charset=utf-8"
 # A mark that is never sent; as a header, the mark stays with answers stored for repeated requests.
 _MARK = "Concord-Untyped"
@@ -40,31 +35,14 @@ def interaction_headers(outcome: Outcome) -> dict[str, str]:
     return {CORRELATION_ID: outcome.interaction, POSITION: str(outcome.cursor)}
 
 
-def encode_header(value: str) -> str:
-    """Percent-encode the characters that a header can't carry, and quotes and spaces.
-
-    The text "null" is encoded, too, because a plain `null` deletes an attribute.
-    """
-    return "%6Eull" if value == _NULL else _UNSAFE.sub(_percent_encoded, value)
-
-
-def _percent_encoded(found: re.Match[str]) -> str:
+def percent_encoded(found: re.Match[str]) -> str:
+    """The percent-encoded text of a match, for `re.sub`."""
     return "".join(f"%{b:02X}" for b in found[0].encode())
-
-
-def decode_header(value: str) -> str:
-    """Undo double quotes, then percent-encoding.
-
-    Raises:
-        ValueError: the result is not UTF-8.
-    """
-    plain = _QUOTED.sub(lambda found: _ESCAPE.sub(r"\1", found[1]), value.strip())
-    return unquote_to_bytes(plain).decode()
 
 
 def encode_url(url: str) -> str:
     """Percent-encode the characters of a URL that a header can't carry."""
-    return _NOT_IN_URL.sub(_percent_encoded, url)
+    return _NOT_IN_URL.sub(percent_encoded, url)
 
 
 def write_item(token: str, parameters: Mapping[str, str | int]) -> str:

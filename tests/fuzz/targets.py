@@ -17,14 +17,13 @@ import orjson
 from multidict import CIMultiDict
 
 from catalog import cesql
-from catalog.api.metadataheaders import metadata_from
+from catalog.api.metadataheaders import decode_header, metadata_from
 from catalog.api.requesttarget import parse_path
 from catalog.documents.downgrade import downgrade
 from catalog.documents.losses import find_losses
 from catalog.documents.migration import EDITIONS, migrate, root_of
 from catalog.documents.serialization import NotParsable, parse_json, parse_yaml
 from catalog.http.outboundaddress import why_refused
-from catalog.http.responses import decode_header
 from catalog.http.route import checked
 from catalog.messages.message import read_binary_event, read_json_message
 from catalog.messages.values import Template, media_type_fits

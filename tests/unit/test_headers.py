@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.api.metadataheaders import headers_of
-from catalog.http.responses import decode_header, encode_header, encode_url
+from catalog.api.metadataheaders import decode_header, encode_header, headers_of
+from catalog.http.responses import encode_url
 from catalog.model.modelsource import load_model
 
 SOURCE = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}}
