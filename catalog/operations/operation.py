@@ -130,11 +130,16 @@ class Content:
     models: tuple[type[BaseModel], ...] = ()
 
 
+# A command imports many models and needs few of them: each is built at its first use.
 class Body(BaseModel):
     """The body of a request: unknown members are refused, and no error repeats a value."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True
+        defer_build=True,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        populate_by_name=True,
     )
 
 
@@ -145,14 +150,18 @@ class AnswerBody(BaseModel):
     """
 
     model_config = ConfigDict(
-        extra="ignore", frozen=True, from_attributes=True, populate_by_name=True
+        defer_build=True,
+        extra="ignore",
+        frozen=True,
+        from_attributes=True,
+        populate_by_name=True,
     )
 
 
 class Query(BaseModel):
     """The parameters of a query; unknown parameters are ignored."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="ignore", frozen=True)
 
 
 class StrictQuery(Query):
