@@ -235,10 +235,8 @@ class SinkValidation:
             return _LONGEST_WAIT_SECONDS
         async with self._context.database.acquire() as connection:
             at = await sinkconsents.next_at(connection)
-        if at is None:
-            return _LONGEST_WAIT_SECONDS
+        seconds = 0.0 if at is None else (at - self._timing.now()).total_seconds()
         # Due but unclaimed sinks wait for a busy origin.
-        seconds = (at - self._timing.now()).total_seconds()
         return min(_LONGEST_WAIT_SECONDS, seconds) if seconds > 0 else _LONGEST_WAIT_SECONDS
 
     async def _ask(self, due: DueConsent) -> None:

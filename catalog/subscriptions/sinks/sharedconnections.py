@@ -158,7 +158,11 @@ class SharedConnections(Generic[_Key, _Connection]):
 
     async def _open(self, key: _Key) -> _Connection:
         async with asyncio.timeout(self._connect_seconds):
-            return await self._connect(key)
+            try:
+                return await self._connect(key)
+            # A label of more than 63 characters cannot be encoded.
+            except UnicodeError as error:
+                raise OSError(str(error)) from error
 
     def _leave(self, key: _Key, shared: _Shared[_Connection]) -> None:
         shared.users -= 1
@@ -220,7 +224,7 @@ class BrokerSink(Sink, Generic[_Key, _Connection]):
         try:
             async with self._shared.hold(self._server) as connection:
                 return await self._send(connection, events)
-        except (OSError, UnicodeError) as error:
+        except OSError as error:
             return [connect_failure(error)]
 
     async def _send(

@@ -123,8 +123,8 @@ def connection_refused(reason: str, *, is_unauthorized: bool = False) -> SinkFai
     return SinkFailed(SinkRefused(reason=told, is_unauthorized=is_unauthorized))
 
 
-def connect_failure(error: OSError | UnicodeError) -> SinkRefused:
-    """The answer for the subscriber; a name that is no host name is a `UnicodeError`."""
+def connect_failure(error: OSError) -> SinkRefused:
+    """The answer for the subscriber."""
     if isinstance(error, SinkFailed):
         return error.answer
     return SinkRefused(reason=f"the sink {why_unreachable(error)}", cause=described(error))
