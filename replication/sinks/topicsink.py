@@ -63,10 +63,10 @@ class Publication:
         position: the position reached in this node's log; `None` during the complete copy.
         loss: the reason why this node may lack published entities, if the node lost data.
         has_conflicts: copies were too large.
+        unmarked: the number of copies since the last checkpoint.
     """
 
-    context: Context
-    link: Link
+    run: LinkRun
     writer: TopicWriter
     largest: int
     begins: tuple[int, ...]
@@ -75,6 +75,7 @@ class Publication:
     position: Position | None = None
     loss: str = ""
     has_conflicts: bool = False
+    unmarked: int = 0
     _waiting: dict[int, list[tuple[bytes, bytes]]] = field(default_factory=dict)
     _size: int = 0
     _sent: int = 0
@@ -84,7 +85,7 @@ class Publication:
     async def add(self, copies: Sequence[Copy]) -> Applied:
         """Append copies, or let them wait for the next checkpoint; too large ones are conflicts."""
         applied = Applied()
-        async for copy, line in lines_of(self.context, copies):
+        async for copy, line in lines_of(self.run.context, copies):
             value = line.rstrip(b"\n")
             if len(value) > self.largest:
                 detail = f"it is larger than the {self.largest} bytes that the topic takes"
@@ -101,6 +102,7 @@ class Publication:
             if self._size >= _MOST_BYTES:
                 await self._append(self._waiting)
         applied.changes = applied.copies
+        self.unmarked += applied.copies
         return applied
 
     async def checkpoint(self, position: Position | None, *, is_current: bool) -> None:
@@ -109,7 +111,7 @@ class Publication:
         # first.
         last = self._waiting.pop(CHECKPOINT_PARTITION, [])
         await self._append(self._waiting)
-        database, cursor = self.context.database, None
+        database, cursor = self.run.database, None
         node = database.node
         if position is not None:
             async with database.acquire(database.pools.feed) as connection:
@@ -118,7 +120,7 @@ class Publication:
             publication=self.id,
             authority=node.authority,
             instance=node.instance,
-            link=self.link.id,
+            link=self.run.link.id,
             software=software(),
             digestversion=DIGEST_VERSION,
             begins=self.begins,
@@ -131,7 +133,7 @@ class Publication:
         await self._append(
             {CHECKPOINT_PARTITION: [*last, (CHECKPOINT_KEY, write_checkpoint(checkpoint))]}
         )
-        self.position = position
+        self.position, self.unmarked = position, 0
         await self._save(cursor, behind=0 if is_current else None)
 
     async def _append(self, waiting: dict[int, list[tuple[bytes, bytes]]]) -> None:
@@ -154,10 +156,10 @@ class Publication:
             written = Written(
                 publication=self.id, begins=self.begins, ends=tuple(self.ends), position=cursor
             )
-        async with self.context.database.transaction() as connection:
+        async with self.run.database.transaction() as connection:
             await links.save_progress(
                 connection,
-                self.link,
+                self.run.link,
                 cursor=None if written is None else str(written),
                 applied=len(added),
                 at=datetime.now(UTC),
@@ -166,9 +168,9 @@ class Publication:
                 behind=behind,
             )
             if added and self.has_conflicts:
-                await linkconflicts.drop(connection, self.link.id, added)
+                await linkconflicts.drop(connection, self.run.link.id, added)
             if refused:
-                await linkconflicts.add(connection, self.link.id, refused)
+                await linkconflicts.add(connection, self.run.link.id, refused)
                 self.has_conflicts = True
 
 
@@ -190,7 +192,6 @@ class TopicSink(LinkSink, LinkPeer):
         self._checkpoint: Checkpoint | None = None
         self._publication: Publication
         self._reason = ""
-        self._since_checkpoint = 0
         self._told_at = float("-inf")
 
     @contextlib.asynccontextmanager
@@ -219,12 +220,10 @@ class TopicSink(LinkSink, LinkPeer):
     async def resume(self, saved: str | None) -> Start[Position]:
         """Continue the publication of the topic, or begin a new publication."""
         run, checkpoint, bounds = self._run, self._checkpoint, self._bounds
-        written, self._since_checkpoint = _read_written(saved), 0
-        loss = await self._loss_since(checkpoint)
+        written, loss = _read_written(saved), await self._loss_since(checkpoint)
         self._reason, self._told_at = await self._why_anew(written, loss), float("-inf")
         self._publication = publication = Publication(
-            context=run.context,
-            link=run.link,
+            run=run,
             writer=self._writer,
             largest=self._largest,
             begins=bounds.ends,
@@ -300,27 +299,22 @@ class TopicSink(LinkSink, LinkPeer):
         publication, now = self._publication, asyncio.get_running_loop().time()
         # A page repeats the ancestors of changed entities, which the topic already has.
         applied = await publication.add([c for c in page.copies if c.xid in page.changed])
-        self._since_checkpoint += applied.copies
         is_due = page.is_last and now - self._told_at >= self._run.interval
         is_whole = publication.position is None
         if page.cursor is not None and (applied.copies or is_due or is_whole):
             if is_due and not applied.copies:
                 await self._check()
-            await self._write_checkpoint(page.cursor, is_current=page.is_last)
+            await publication.checkpoint(page.cursor, is_current=page.is_last)
             self._told_at = now if page.is_last else self._told_at
         elif page.is_again and applied.copies:
-            await self._write_checkpoint(publication.position, is_current=False)
-        elif self._since_checkpoint >= _COPIES_BETWEEN_CHECKPOINTS:
-            await self._write_checkpoint(None, is_current=False)
+            await publication.checkpoint(publication.position, is_current=False)
+        elif publication.unmarked >= _COPIES_BETWEEN_CHECKPOINTS:
+            await publication.checkpoint(None, is_current=False)
         return applied
 
     def told(self, total: Applied) -> tuple[str, str]:
         """The event of a publication in the history of the link, and its details."""
         return "published", f"{counted(total.copies, 'copies')}: {self._reason}"
-
-    async def _write_checkpoint(self, position: Position | None, *, is_current: bool) -> None:
-        await self._publication.checkpoint(position, is_current=is_current)
-        self._since_checkpoint = 0
 
     async def _loss_since(self, checkpoint: Checkpoint | None) -> str:
         """The reason why this node lacks changes from before its checkpoint, else ""."""
