@@ -48,7 +48,7 @@ from replication.links.links import check_not_paused, existing_link
 from replication.peers.keyhistories import trust_with_link
 from replication.peers.linkerrors import describe
 from replication.peers.peeraccess import PeerAccess, given_credential
-from replication.sinks.here import Here, try_feed, try_topic, try_walk
+from replication.sinks.owncatalog import OwnCatalog, try_feed, try_topic, try_walk
 from replication.sinks.peersink import PeerSink
 from replication.sinks.push import probe_target
 from replication.sinks.receive import PushedCopies
@@ -86,18 +86,18 @@ def _transfer_of(run: LinkRun) -> Transfer:
     match run.link.definition.mode:
         case "pull" | "events" as mode:
             feed = FeedSource(run, by_events=mode == "events")
-            return Transfer(source=feed, sink=Here(run), peer=feed)
+            return Transfer(source=feed, sink=OwnCatalog(run), peer=feed)
         case "accept":
             pushed = PushedCopies()
-            return Transfer(source=pushed, sink=Here(run), peer=pushed)
+            return Transfer(source=pushed, sink=OwnCatalog(run), peer=pushed)
         case "kafka":
             topic = TopicSource(run)
             # Records of a topic come out of the order of their epochs, so an older epoch must not
             # overrule.
-            return Transfer(source=topic, sink=Here(run, overrules=False), peer=topic)
+            return Transfer(source=topic, sink=OwnCatalog(run, overrules=False), peer=topic)
         case "walk":
             walked = WalkSource(run)
-            return Transfer(source=walked, sink=Here(run), peer=walked)
+            return Transfer(source=walked, sink=OwnCatalog(run), peer=walked)
         case "push":
             target = PeerSink(run)
             return Transfer(source=OwnLog(run, target.admits), sink=target, peer=target)

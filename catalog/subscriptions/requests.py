@@ -55,7 +55,7 @@ from catalog.subscriptions.answers import (
 )
 from catalog.subscriptions.consents import first_state, post_consent, take_consent
 from catalog.subscriptions.delivery.filters import FilterError, compile_filters, count_conditions
-from catalog.subscriptions.interest import page_about, try_definition
+from catalog.subscriptions.preview import page_about, try_definition
 from catalog.subscriptions.signingkeys import add_signing_key, end_signing_key, ensure_keys
 from catalog.subscriptions.sinks.protocols import PROTOCOLS, why_missing
 from catalog.subscriptions.stored import sinkcredentials

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replication.sinks import here
+from replication.sinks import owncatalog
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
@@ -67,7 +67,7 @@ async def test_a_new_link_would_bring_everything_but_what_collides(
     pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     """In parts of two copies, parents come long before their children."""
-    monkeypatch.setattr(here, "_AT_ONCE", at_once)
+    monkeypatch.setattr(owncatalog, "_AT_ONCE", at_once)
     target, source = pair
     await fill(source, "g")
     await source.put("/messagegroups/taken/messages/m")

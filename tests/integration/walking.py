@@ -12,7 +12,7 @@ import aiohttp
 from catalog.http.outbound import open_session
 from catalog.store import links
 from replication.deciding.provenance import met
-from replication.sinks.here import Here
+from replication.sinks.owncatalog import OwnCatalog
 from replication.sources.walk import Walked
 from replication.sources.walksource import WalkSource
 from replication.transfer.linkrun import LinkResources, LinkRun
@@ -31,7 +31,7 @@ class Walker:
     session: aiohttp.ClientSession
     run: LinkRun = field(init=False)
     source: WalkSource = field(init=False)
-    sink: Here = field(init=False)
+    sink: OwnCatalog = field(init=False)
 
     async def walk(self) -> Walked:
         """Meet the server, and apply what one walk of it brings."""
@@ -61,7 +61,7 @@ class Walker:
         assert link is not None
         resources = LinkResources.of(self.node.context, self.session, quick_timing())
         self.run = LinkRun.of(link, resources)
-        self.source, self.sink = WalkSource(self.run), Here(self.run)
+        self.source, self.sink = WalkSource(self.run), OwnCatalog(self.run)
 
     async def conflicts(self) -> dict[str, str]:
         """The reasons of conflicts, by xid."""

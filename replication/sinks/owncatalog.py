@@ -45,7 +45,7 @@ from replication.transfer.transfer import DryRun, LinkSink, outcome_of
 _AT_ONCE = 1000
 
 
-class Here(LinkSink):
+class OwnCatalog(LinkSink):
     """Applies pages of copies; the copies and the cursor after them share a transaction.
 
     Args:
