@@ -62,7 +62,7 @@ openapi: $(INSTALLED) ## Write docs/openapi.json anew from the operations and th
 	@$(BIN)/python -m tests.openapidocument
 
 schema: $(INSTALLED) ## Write catalog/store/schema.sql anew from the migrations
-	@$(BIN)/python -m catalog.store.schemadump
+	@$(BIN)/python -m tests.schemadump
 
 rooms: $(INSTALLED) ## Draw the rooms in docs/architecture.md anew from the imports
 	@$(BIN)/python -m tests.roomsdrawing

@@ -55,7 +55,7 @@ from benchmarks.figure import Figure
 from benchmarks.machine import facts, is_busy
 from benchmarks.size import FULL, QUICK, Size
 from benchmarks.table import print_facts, print_figures
-from catalog.store.datadirectory import temporary_directory
+from catalog.store.postgresaccount import temporary_directory
 
 Benchmark = Callable[[Size, Path], Awaitable[list[Figure]]]
 

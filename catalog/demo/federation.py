@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from catalog.client import Client
-from catalog.store.datadirectory import temporary_directory
 from catalog.store.embedded import start_embedded
+from catalog.store.postgresaccount import temporary_directory
 
 _START_SECONDS = 60
 _STOP_SECONDS = 15

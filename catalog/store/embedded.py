@@ -1,6 +1,8 @@
 """The node's own PostgreSQL server, for a node without a configured database.
 
-All processes with the same data directory share a server.
+All processes with the same data directory share a server. A process that holds the lock on
+`start.lock` may start and stop the server. Every user of the server holds a share of the lock on
+`users.lock`; the kernel drops the share of a process that dies.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ import asyncio
 import fcntl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 from urllib.parse import quote
@@ -18,7 +19,7 @@ import asyncpg
 import structlog
 
 from catalog.store.connections import EmbeddedPostgresError
-from catalog.store.datadirectory import DirectoryUnusable, make_private, open_lock
+from catalog.store.postgresaccount import make_private, open_lock
 from catalog.store.postgresprocess import PORT, WAIT_SECONDS, Server, until
 
 _log = structlog.get_logger(__name__)
@@ -43,48 +44,23 @@ _CREATE_DATABASE = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedPostgres:
-    """A running server that the holder uses until `stop`; `dsn` is for asyncpg."""
-
-    dsn: str
-    _shared: SharedServer
-    _share: IO[bytes]
-
-    async def stop(self) -> None:
-        """Stop using the server, which stops with its last user in any process.
-
-        A second call does nothing.
-        """
-        await self._shared.leave(self._share)
-
-    async def revive(self) -> None:
-        """Start the server again if it has ended, unless another user just did.
-
-        Raises:
-            EmbeddedPostgresError: the server does not start.
-        """
-        await self._shared.revive()
-
-
 async def start_embedded(directory: Path, *, database: str = "concord") -> EmbeddedPostgres:
     """Start the server in `directory`, or join the running server.
 
-    Creates the directory, the server's data and the database if missing. Processes may share a
-    directory; after a process is killed, its server stays for the next processes. Only the node's
-    user may enter the directory. Root cannot run PostgreSQL: the server then has a separate account
-    (`account_of`), which must be able to enter the directories above.
+    Creates the directory, the server's data and the database if missing. After a process is killed,
+    its server stays for the next processes. Only the node's user may enter the directory. Root
+    cannot run PostgreSQL: the server then has a separate account (`account_of`), which must be able
+    to enter the directories above.
 
     Raises:
         EmbeddedPostgresError: the server does not start, or not within two minutes.
     """
-    shared = SharedServer.at(directory)
+    server = EmbeddedPostgres(directory)
     while True:
-        share, sockets = await shared.join()
-        server = EmbeddedPostgres(_dsn(sockets, database), shared, share)
+        await server.join(database)
         try:
             async with asyncio.timeout(WAIT_SECONDS):
-                await _ensure_database(_dsn(sockets, "postgres"), database)
+                await _ensure_database(server.dsn_of("postgres"), database)
         except _GONE:
             # The server was being killed while this process joined it.
             await server.stop()
@@ -93,11 +69,6 @@ async def start_embedded(directory: Path, *, database: str = "concord") -> Embed
             raise
         else:
             return server
-
-
-def _dsn(sockets: Path, database: str) -> str:
-    host = quote(str(sockets), safe="/")
-    return f"postgresql://postgres@/{quote(database, safe='')}?host={host}&port={PORT}"
 
 
 async def _ensure_database(dsn: str, database: str) -> None:
@@ -122,55 +93,58 @@ async def _connect(dsn: str) -> asyncpg.Connection:
         await asyncio.sleep(0.1)
 
 
-@dataclass(frozen=True, slots=True)
-class SharedServer:
-    """A server and the lock files by which processes share the server.
+class EmbeddedPostgres:
+    """A server that this process uses from `join` to `stop`; meanwhile `dsn` is for asyncpg."""
 
-    A process that holds `start.lock` may start and stop the server. Every user holds a share of
-    `users.lock`; the kernel drops the share of a process that dies.
-    """
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory.expanduser().resolve()
+        self._server = Server.at(self._directory / "data")
+        make_private(self._directory, self._server.account)
+        self._sockets = Path()
+        self._share: IO[bytes] | None = None
+        self.dsn = ""
 
-    directory: Path
-    server: Server
+    def dsn_of(self, database: str) -> str:
+        host = quote(str(self._sockets), safe="/")
+        return f"postgresql://postgres@/{quote(database, safe='')}?host={host}&port={PORT}"
 
-    @classmethod
-    def at(cls, directory: Path) -> SharedServer:
-        directory = directory.expanduser().resolve()
-        server = Server.at(directory / "data")
-        try:
-            make_private(directory, server.account)
-        except DirectoryUnusable as error:
-            raise EmbeddedPostgresError(str(error)) from error
-        return cls(directory, server)
-
-    async def join(self) -> tuple[IO[bytes], Path]:
+    async def join(self, database: str) -> None:
         """Become a user of the server, and start the server if it does not run.
 
-        Returns the share for `leave`, and the directory of the server's socket. If the caller is
-        cancelled while the server starts, no server is left behind.
+        If the caller is cancelled while the server starts, no server is left behind.
         """
         async with self._start_lock(WAIT_SECONDS):
-            share = self._users()
-            fcntl.flock(share, fcntl.LOCK_SH)
+            self._share = self._open("users.lock")
+            fcntl.flock(self._share, fcntl.LOCK_SH)
             try:
-                return share, self.server.listening_at() or await self.server.start()
+                self._sockets = self._server.listening_at() or await self._server.start()
             except BaseException:
                 # A server that has just been started needs some time to write its process id.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LIVENESS_SECONDS):
-                        await until(self.server.is_alive)
-                await self._leave(share)
+                        await until(self._server.is_alive)
+                await self._leave(self._share)
                 raise
+        self.dsn = self.dsn_of(database)
 
     async def revive(self) -> None:
-        async with self._start_lock(WAIT_SECONDS):
-            if not self.server.is_alive():
-                await self.server.start()
-                _log.warning("embedded_postgresql_restarted", directory=str(self.directory))
+        """Start the server again if it has ended, unless another user just did.
 
-    async def leave(self, share: IO[bytes]) -> None:
-        """Stop being a user; the last user stops the server, in bounded time."""
-        if share.closed:
+        Raises:
+            EmbeddedPostgresError: the server does not start.
+        """
+        async with self._start_lock(WAIT_SECONDS):
+            if not self._server.is_alive():
+                await self._server.start()
+                _log.warning("embedded_postgresql_restarted", directory=str(self._directory))
+
+    async def stop(self) -> None:
+        """Stop using the server; its last user in any process stops it, in bounded time.
+
+        A second call does nothing.
+        """
+        share = self._share
+        if share is None or share.closed:
             return
         try:
             async with self._start_lock(_LEAVE_SECONDS):
@@ -181,19 +155,13 @@ class SharedServer:
     async def _leave(self, share: IO[bytes]) -> None:
         share.close()
         # Only the last user gets the exclusive lock.
-        with self._users() as users, suppress(BlockingIOError):
+        with self._open("users.lock") as users, suppress(BlockingIOError):
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if self.server.is_alive():
-                await self.server.stop()
-
-    def _users(self) -> IO[bytes]:
-        return self._open("users.lock")
+            if self._server.is_alive():
+                await self._server.stop()
 
     def _open(self, name: str) -> IO[bytes]:
-        try:
-            return open_lock(self.directory / name, self.server.account)
-        except DirectoryUnusable as error:
-            raise EmbeddedPostgresError(str(error)) from error
+        return open_lock(self._directory / name, self._server.account)
 
     @asynccontextmanager
     async def _start_lock(self, timeout_seconds: float) -> AsyncIterator[None]:

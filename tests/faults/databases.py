@@ -14,7 +14,7 @@ import asyncpg
 
 from catalog.store.changes import Retention, drop_oldest
 from catalog.store.embedded import EmbeddedPostgres, start_embedded
-from catalog.store.postgresprograms import executables
+from catalog.store.postgresaccount import executables
 from catalog.store.schemamigration import migrate
 from tests.conftest import forget_durability
 from tests.faults.evidence import LogRow

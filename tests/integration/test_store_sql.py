@@ -18,10 +18,10 @@ import pytest_asyncio
 import catalog
 from catalog.store import schemamigration as migrations
 from catalog.store.queries import Queries
-from catalog.store.schemadump import FILE as SCHEMA
-from catalog.store.schemadump import dump_schema
 from catalog.store.schemamigration import MigrationError, migrate
 from catalog.store.subtrees import tree_key
+from tests.schemadump import FILE as SCHEMA
+from tests.schemadump import dump_schema
 
 ROOT = Path(catalog.__file__).parent.parent
 STORES = {

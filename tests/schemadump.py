@@ -1,7 +1,4 @@
-"""Generates schema.sql, which shows the schema after all migrations.
-
-`make schema` writes the file. No program reads it.
-"""
+"""Writes `catalog/store/schema.sql`: the schema after all migrations (`make schema`)."""
 
 from __future__ import annotations
 
@@ -12,11 +9,12 @@ from pathlib import Path
 
 import asyncpg
 
+from catalog import store
 from catalog.store.embedded import start_embedded
-from catalog.store.postgresprograms import executables
+from catalog.store.postgresaccount import executables
 from catalog.store.schemamigration import migrate
 
-FILE = Path(__file__).with_name("schema.sql")
+FILE = Path(store.__file__).with_name("schema.sql")
 _TITLE = "-- The schema after all migrations. Generated with `make schema`; do not edit.\n"
 # Session settings, and the comments before each statement, which repeat its first line.
 _NOISE = re.compile(r"^(SET .*|SELECT pg_catalog\.set_config.*|\\(un)?restrict .*|--.*)\n", re.M)
