@@ -205,7 +205,7 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
         fault = f"it claims to be {found.authority}, not {authority}"
         raise unusable(definition, request.path, fault)
     if query.dryrun:
-        unsaved = links.unsaved(id, definition, authority)
+        unsaved = Link(id=id, definition=definition, authority=authority)
         asking = with_credential(unsaved, context.keys, credential)
         tried = await _try(request, asking, name=body.id or "ID")
         return model_response(tried)

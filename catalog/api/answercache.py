@@ -30,7 +30,7 @@ from catalog.model.caller import node_caller
 from catalog.model.change import Change
 from catalog.model.record import record
 from catalog.model.xid import depth
-from catalog.store.changes import RecentWrites, read_written
+from catalog.store.changes import RecentWrite, read_written
 from catalog.store.database import Connection, Database, SharedDatabase
 from catalog.telemetry.processmetrics import ProcessMetrics, Tally
 
@@ -165,7 +165,7 @@ class AnswerCache:
         while self.bytes > self._most_bytes:
             self._forget(next(iter(self._answers)))
 
-    def end_changed(self, changes: Iterable[RecentWrites | Change]) -> None:
+    def end_changed(self, changes: Iterable[RecentWrite | Change]) -> None:
         """Remove the answers that became stale by changes."""
         written = list(changes)
         if len(written) > _MOST_CHANGES:

@@ -1,4 +1,4 @@
-"""The health of a node: metrics, liveness, and readiness for requests."""
+"""What a node tells about itself: metrics, liveness, readiness, and the settings in force."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ from catalog.load.workthread import in_thread
 from catalog.model.errors import ServerBusy
 from catalog.model.roles import Permission
 from catalog.monitoring.nodechecks import certificate_ends
-from catalog.monitoring.settingsinforce import read_settings_in_force
-from catalog.operations.nodestate import READ_SETTINGS
+from catalog.operations.nodestate import (
+    READ_SETTINGS,
+    SettingInForce,
+    SettingsInForce,
+    SettingSource,
+)
 from catalog.operations.operation import Anyone, Operation
 from catalog.settings import Settings
 from catalog.store.monitoring import Row, StoredFigures, ping, read_figures
@@ -286,6 +290,41 @@ def _lacks_space(settings: Settings) -> bool:
     if settings.database_url is not None or not directory.exists():
         return False
     return shutil.disk_usage(directory).free < _LEAST_BYTES
+
+
+async def read_settings_in_force(request: web.Request) -> SettingsInForce:
+    """List the settings of the process that answers, without secrets."""
+    settings = request[CONTEXT].settings
+    try:
+        of_environment: Settings | None = Settings()
+    except ValueError:
+        # The command line has replaced what would not be valid.
+        of_environment = None
+    return SettingsInForce(
+        settings=[
+            _in_force(settings, name, value, of_environment)
+            for name, value in settings.masked().items()
+        ]
+    )
+
+
+def _in_force(
+    settings: Settings, name: str, value: object, of_environment: Settings | None
+) -> SettingInForce:
+    source: SettingSource = "command"
+    if name not in settings.model_fields_set:
+        source = "default"
+    elif getattr(of_environment, name, None) == getattr(settings, name):
+        source = "environment"
+    field = Settings.model_fields[name]
+    default = field.get_default(call_default_factory=True)
+    return SettingInForce(
+        name=f"CONCORD_{name.upper()}",
+        value=value,
+        default=str(default) if isinstance(default, Path) else default,
+        source=source,
+        description=field.description or "",
+    )
 
 
 # A probe has no credential, and a refused probe would make the node appear dead.

@@ -53,22 +53,22 @@ _EMPTY = sha256(b"").digest()
 _OF_DEFAULT = {versionorder.ID, versionorder.STICKY}
 
 
-def displaced(
+def _taken(xid: str, attributes: Mapping[str, Any], names: Iterable[str]) -> list[XRegistryError]:
+    """The errors of extensions of an entity with names that a model needs."""
+    return [UnknownAttribute(xid, name=name) for name in names if name in attributes]
+
+
+def _displaced(
     xid: str, attributes: Mapping[str, Any], plurals: Iterable[str]
 ) -> list[XRegistryError]:
-    """The errors of extensions of an entity whose names a model needs for collections."""
     return _taken(xid, attributes, (name for plural in plurals for name in collection(plural)))
-
-
-def _taken(xid: str, attributes: Mapping[str, Any], names: Iterable[str]) -> list[XRegistryError]:
-    return [UnknownAttribute(xid, name=name) for name in names if name in attributes]
 
 
 def review_group(drafts: Drafts, draft: Draft, kind: GroupType) -> None:
     """Add the violations of a group to the violations of the drafts."""
     _complete(drafts, draft, kind.own_attributes, kind.managed)
     drafts.check_decided(draft, kind.narrowed)
-    drafts.violations += displaced(str(draft.xid), draft.attributes, kind.resources)
+    drafts.violations += _displaced(str(draft.xid), draft.attributes, kind.resources)
     with drafts.collecting():
         drafts.rules_of(draft.xid)
 
@@ -201,7 +201,8 @@ class Revalidation:
         if impact.registry:
             await self._registry(new)
         await self._vanished(old, new)
-        if impact.references:
+        # Targets of cross references may have changed or lost their type.
+        if old.groups != new.groups:
             await self._cross_references(new)
         self._refuse()
         kept = [(old.groups[name], new.groups[name]) for name in old.groups if name in new.groups]
@@ -239,7 +240,7 @@ class Revalidation:
         [registry] = (await entities.load(self.connection, ["/"])).values()
         own = {k: v for k, v in registry.attributes.items() if k not in new.managed}
         _, found = check_attributes(own, new.own_attributes, subject="/", model=new)
-        self.violations += [*found, *displaced("/", registry.attributes, new.groups)]
+        self.violations += [*found, *_displaced("/", registry.attributes, new.groups)]
 
     async def _vanished(self, old: Model, new: Model) -> None:
         for groups, group in old.groups.items():
@@ -327,7 +328,7 @@ class Revalidation:
 
 @dataclass(frozen=True, slots=True)
 class ModelImpact:
-    """The impact of a new model on the entities of types that stay."""
+    """Which entities of the types that stay have to be checked against a new model."""
 
     old: Model
     new: Model
@@ -343,40 +344,20 @@ class ModelImpact:
         differs = (old.own_attributes, old.managed) != (new.own_attributes, new.managed)
         return differs or self.lost
 
-    @property
-    def references(self) -> bool:
-        """Whether targets of cross references may have changed or lost their type."""
-        return self.old.groups != self.new.groups
-
     def group(self, name: str) -> bool:
         old, new = self.old.groups[name], self.new.groups[name]
-        differs = (
-            (old.own_attributes, old.managed) != (new.own_attributes, new.managed)
-            or old.narrowed != new.narrowed
-            or old.constraints != new.constraints
-            or any(_differ(old, new, plural) for plural in old.resources.keys() & new.resources)
-        )
-        return differs or (self.lost and points_to_types(new.own_attributes))
+        # The constraints of groups may name attributes of resources.
+        return old != new or (self.lost and points_to_types(new.own_attributes))
 
     def resource(self, group: GroupType, kind: ResourceType) -> bool:
-        """Whether resources of a type of the new model have to be checked."""
         old = self.old.groups[group.plural]
         before = replace(old.resources[kind.plural], about={})
         differs = before != replace(kind, about={}) or old.constraints != group.constraints
-        return differs or (self.lost and _points(kind))
-
-
-def _differ(old: GroupType, new: GroupType, plural: str) -> bool:
-    """Whether the definitions differ of attributes that the constraints of groups may name."""
-    before, after = old.resources[plural], new.resources[plural]
-    return before.version_attributes != after.version_attributes
+        attributes = kind.version_attributes, kind.meta_attributes
+        return differs or (self.lost and any(map(points_to_types, attributes)))
 
 
 def _types(model: Model) -> set[tuple[str, str]]:
     return {
         (name, plural) for name, group in model.groups.items() for plural in ("", *group.resources)
     }
-
-
-def _points(kind: ResourceType) -> bool:
-    return points_to_types(kind.version_attributes) or points_to_types(kind.meta_attributes)

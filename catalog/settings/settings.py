@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self
@@ -62,23 +60,6 @@ def _default_data_dir() -> Path:
         return home / "concord"
     own = Path.home() / ".local" / "share" / "concord"
     return SYSTEM_DATA_DIR if os.geteuid() == 0 and not own.exists() else own
-
-
-SettingOrigin = Literal["default", "environment", "command"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedSetting:
-    """A setting in force: the value, ready for JSON, with stars in place of a secret.
-
-    `source` is where the value comes from: the command is `concord serve` with its options.
-    """
-
-    name: str
-    value: object
-    default: object
-    source: SettingOrigin
-    description: str
 
 
 class Settings(Limits):
@@ -399,27 +380,3 @@ class Settings(Limits):
         """The settings by name, ready for JSON, with stars in place of secrets; limits last."""
         shown = self.model_dump(mode="json")
         return {name: shown[name] for name in shown if name not in Limits.model_fields} | shown
-
-    def described(self) -> Iterator[DescribedSetting]:
-        """The settings in the order of `masked`, each with its source."""
-        try:
-            of_environment: Settings | None = type(self)()
-        except ValueError:
-            # The command line has replaced what would not be valid.
-            of_environment = None
-        for name, value in self.masked().items():
-            field = type(self).model_fields[name]
-            if name not in self.model_fields_set:
-                source: SettingOrigin = "default"
-            elif getattr(of_environment, name, None) == getattr(self, name):
-                source = "environment"
-            else:
-                source = "command"
-            default = field.get_default(call_default_factory=True)
-            yield DescribedSetting(
-                name=name,
-                value=value,
-                default=str(default) if isinstance(default, Path) else default,
-                source=source,
-                description=field.description or "",
-            )

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import orjson
 
@@ -162,6 +162,21 @@ async def position_before(connection: Connection, number: int) -> Position:
     return (await read_head(connection)).dropped
 
 
+def change_from(row: Mapping[str, Any]) -> Change:
+    deprecation = row.get("deprecation")
+    return Change(
+        xid=row["xid"],
+        kind=row["kind"],
+        action=row["action"],
+        authority=row["authority"],
+        origin=row["origin"],
+        epoch=row["epoch"],
+        digest=row["digest"],
+        changed=tuple(row["changed"]),
+        deprecation=None if deprecation is None else tuple(deprecation),
+    )
+
+
 def _changes_from(rows: Sequence[Mapping[str, Any]]) -> list[LoggedChange]:
     return [
         LoggedChange(
@@ -170,17 +185,7 @@ def _changes_from(rows: Sequence[Mapping[str, Any]]) -> list[LoggedChange]:
             at=row["at"],
             author=row["author"] and PublishedAuthor.read(orjson.loads(row["author"])),
             trace=row["traceparent"] and TraceContext.parse(row["traceparent"], row["tracestate"]),
-            change=Change(
-                xid=row["xid"],
-                kind=row["kind"],
-                action=row["action"],
-                authority=row["authority"],
-                origin=row["origin"],
-                epoch=row["epoch"],
-                digest=row["digest"],
-                changed=tuple(row["changed"]),
-                deprecation=None if row["deprecation"] is None else tuple(row["deprecation"]),
-            ),
+            change=change_from(row),
         )
         for row in rows
         if row["txid"] is not None
@@ -227,8 +232,7 @@ async def read_newest(connection: Connection) -> Position:
     return Position(0, 0) if row is None else Position(row["txid"], row["seq"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecentWrites:
+class RecentWrite(NamedTuple):
     """A write of an entity."""
 
     xid: str
@@ -241,7 +245,7 @@ class Recent:
     """The writes before `snapshot`; `None` if too many, or partly gone from the log."""
 
     snapshot: str
-    written: Sequence[RecentWrites] | None
+    written: Sequence[RecentWrite] | None
 
 
 async def read_written(connection: Connection, since: str | None) -> Recent:
@@ -255,7 +259,7 @@ async def read_written(connection: Connection, since: str | None) -> Recent:
     is_logged = rows[0]["dropped_txid"] < first
     is_complete = since is not None and is_logged and len(rows) <= _MOST_WRITES
     written = [
-        RecentWrites(xid=row["xid"], kind=row["kind"], action=row["action"])
+        RecentWrite(row["xid"], row["kind"], row["action"])
         for row in rows
         if row["xid"] is not None
     ]

@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from catalog.model.entity import Entity
 from catalog.store.database import Connection, Database
 from catalog.store.entities import read_batches
-from catalog.store.queries import Queries
+from catalog.store.queries import Queries, from_json, to_json
 
 CONFIGURATION_CHANNEL = "configuration"
 """Announces a new configuration in force."""
@@ -38,9 +36,9 @@ async def read_stored(database: Database) -> StoredConfiguration:
     async with database.acquire() as connection:
         row = await connection.fetchrow(_queries.read)
     return StoredConfiguration(
-        modelsource=orjson.loads(row["modelsource"]),
-        resolved=_parsed(row["resolved"]),
-        capabilities=_parsed(row["capabilities"]),
+        modelsource=from_json(row["modelsource"]),
+        resolved=from_json(row["resolved"]),
+        capabilities=from_json(row["capabilities"]),
         revision=row["revision"],
     )
 
@@ -54,9 +52,9 @@ async def save(connection: Connection, stored: StoredConfiguration) -> None:
     """Put a configuration in force; the caller has locked the whole catalog and commits."""
     await connection.execute(
         _queries.save,
-        _text(stored.modelsource),
-        _text(stored.resolved),
-        _text(stored.capabilities),
+        to_json(dict(stored.modelsource)),
+        to_json(stored.resolved and dict(stored.resolved)),
+        to_json(stored.capabilities and dict(stored.capabilities)),
         stored.revision,
     )
 
@@ -83,11 +81,3 @@ def unchecked_resources(
     """
     arguments = (f"/{groups}/", f"/{groups}0", resources, authority)
     return read_batches(connection, _BATCH, _queries.unchecked_resources, *arguments)
-
-
-def _parsed(text: str | None) -> Any:
-    return None if text is None else orjson.loads(text)
-
-
-def _text(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else orjson.dumps(dict(value)).decode()

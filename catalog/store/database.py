@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import asyncpg
-import orjson
 from asyncpg.exceptions import UniqueViolationError
 
 from catalog.model.caller import Author, Caller
@@ -37,7 +36,7 @@ from catalog.store.connections import (
     is_servers_end,
 )
 from catalog.store.connections import Connection as Connection
-from catalog.store.queries import Queries
+from catalog.store.queries import Queries, to_json
 from catalog.store.schemamigration import migrate
 from catalog.store.servers import check_sessions, connect, why_unusable
 from catalog.store.sharedwrites import SharedWrites
@@ -470,8 +469,8 @@ async def _create(
         _queries.create,
         instance,
         authority or f"urn:uuid:{instance}",
-        orjson.dumps(dict(modelsource)).decode(),
-        None if resolved is None else orjson.dumps(dict(resolved)).decode(),
+        to_json(dict(modelsource)),
+        to_json(resolved and dict(resolved)),
         awaits_recovery,
     )
 

@@ -13,6 +13,7 @@ from catalog.load.workthread import aside
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.record import record
+from catalog.store.changes import change_from
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 
@@ -285,32 +286,16 @@ async def all_references(connection: Connection) -> AsyncIterator[list[tuple[str
         yield [(row["xid"], row["target"]) for row in rows]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitialEntity:
-    """An entity as the change that would create the entity in its current state."""
+async def read_entities_after(
+    connection: Connection, xid: str, limit: int
+) -> list[tuple[Change, datetime]]:
+    """Up to `limit` groups, resources and versions whose xids come after `xid`, in order.
 
-    change: Change
-    modifiedat: datetime
-
-
-async def read_entities_after(connection: Connection, xid: str, limit: int) -> list[InitialEntity]:
-    """Up to `limit` groups, resources and versions whose xids come after `xid`, in order."""
+    Each entity is read as the change that would create the entity, with the time of its last
+    change.
+    """
     rows = await connection.fetch(_queries.entities_after, xid, limit)
-    return [
-        InitialEntity(
-            modifiedat=row["modifiedat"],
-            change=Change(
-                xid=row["xid"],
-                kind=row["kind"],
-                action="created",
-                authority=row["authority"],
-                origin=row["origin"],
-                epoch=row["epoch"],
-                digest=row["digest"],
-            ),
-        )
-        for row in rows
-    ]
+    return [(change_from(row), row["modifiedat"]) for row in rows]
 
 
 async def members_of(connection: Connection, name: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,12 +11,10 @@ from typing import Any
 import orjson
 
 from catalog.model.entity import Origin
-from catalog.model.linkterms import MODE_TERMS, Dialect, Mode, ModeTerms, State
+from catalog.model.linkterms import MODE_TERMS, Dialect, LinkTraffic, Mode, ModeTerms, State
 from catalog.model.timestamps import format_time
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of
-from catalog.store.formerselections import FormerSelection, read_former, write_former
-from catalog.store.linktraffic import LinkTraffic
 from catalog.store.queries import Queries
 
 LINK_CHANNEL = "links"
@@ -83,8 +81,19 @@ class LinkDefinition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FormerSelection:
+    """The entities that a link selected until a change; `("*",)` stands for all authorities."""
+
+    authorities: tuple[str, ...]
+    scope: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """A link with the identity of the source, the state and the progress.
+
+    The defaults are those of a link that has not begun, and of a link that is not stored.
 
     `authority` is the authority that the source is pinned to, `None` before the first contact. The
     next copy first drops the replicas of `drops`, and if the link `doubts`, the next copy replaces
@@ -106,28 +115,28 @@ class Link:
     """
 
     id: str
-    revision: int
     definition: LinkDefinition
-    instance: uuid.UUID | None
     authority: str | None
-    cursor: str | None
-    subscription: str | None
-    state: State
-    paused: str | None
-    failures: int
-    nextattemptat: datetime | None
-    applied: int
-    appliedat: datetime | None
-    currentat: datetime | None
-    error: str | None
-    history: tuple[Mapping[str, str], ...]
-    conflicts: int
-    doubts: bool
-    drops: tuple[str, ...]
-    ends: bool
-    copiesall: bool
-    question: Mapping[str, Any] | None
-    former: tuple[FormerSelection, ...] | None
+    revision: int = -1
+    instance: uuid.UUID | None = None
+    cursor: str | None = None
+    subscription: str | None = None
+    state: State = "new"
+    paused: str | None = None
+    failures: int = 0
+    nextattemptat: datetime | None = None
+    applied: int = 0
+    appliedat: datetime | None = None
+    currentat: datetime | None = None
+    error: str | None = None
+    history: tuple[Mapping[str, str], ...] = ()
+    conflicts: int = 0
+    doubts: bool = True
+    drops: tuple[str, ...] = ()
+    ends: bool = False
+    copiesall: bool = False
+    question: Mapping[str, Any] | None = None
+    former: tuple[FormerSelection, ...] | None = None
     errors: Mapping[str, int] = field(default_factory=dict)
     traffic: LinkTraffic = field(default_factory=LinkTraffic)
     sealed: bytes | None = field(default=None, repr=False)
@@ -135,35 +144,6 @@ class Link:
     loss: str | None = None
     comparedat: datetime | None = None
     differing: int | None = None
-
-
-def unsaved(id: str, definition: LinkDefinition, authority: str | None) -> Link:
-    """A link as it would begin, without being stored."""
-    return Link(
-        id=id,
-        revision=-1,
-        definition=definition,
-        instance=None,
-        authority=authority,
-        cursor=None,
-        subscription=None,
-        state="new",
-        paused=None,
-        failures=0,
-        nextattemptat=None,
-        applied=0,
-        appliedat=None,
-        currentat=None,
-        error=None,
-        history=(),
-        conflicts=0,
-        doubts=True,
-        drops=(),
-        ends=False,
-        copiesall=False,
-        question=None,
-        former=None,
-    )
 
 
 async def create(
@@ -463,12 +443,22 @@ def _names(definition: LinkDefinition) -> tuple[Any, ...]:
 
 
 def _former_text(before: Link) -> str:
+    """A list of the selection; empty without an authority, since the link brought no entities."""
     definition = before.definition
     own = () if before.authority is None else (before.authority,)
+    authorities = definition.authorities or own
     selection = FormerSelection(
-        authorities=definition.authorities or own, scope=definition.scope, types=definition.types
+        authorities=authorities, scope=definition.scope, types=definition.types
     )
-    return write_former(selection)
+    return orjson.dumps([asdict(selection)] if authorities else []).decode()
+
+
+def _former_from(text: str) -> tuple[FormerSelection, ...]:
+    return tuple(FormerSelection(**_with_tuples(each)) for each in orjson.loads(text))
+
+
+def _with_tuples(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
 
 
 def _text(definition: LinkDefinition) -> str:
@@ -478,23 +468,19 @@ def _text(definition: LinkDefinition) -> str:
 
 
 def definition_from(row: Mapping[str, Any]) -> LinkDefinition:
-    given = orjson.loads(row["definition"])
-    listed = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-    return LinkDefinition(**given | listed)
+    return LinkDefinition(**_with_tuples(orjson.loads(row["definition"])))
 
 
 def link_from(row: Mapping[str, Any]) -> Link:
     values = {field.name: row[field.name] for field in fields(Link) if field.name != "traffic"}
-    return Link(
-        **values
-        | {
-            "definition": definition_from(row),
-            "history": tuple(orjson.loads(row["history"])),
-            "drops": tuple(row["drops"]),
-            "question": None if row["question"] is None else orjson.loads(row["question"]),
-            "errors": orjson.loads(row["errors"]),
-            "traffic": LinkTraffic.of(row),
-            "former": read_former(row["former"]),
-            "credential": None if row["credential"] is None else orjson.loads(row["credential"]),
-        }
-    )
+    parsed: dict[str, Callable[[str], Any]] = {
+        "question": orjson.loads,
+        "errors": orjson.loads,
+        "former": _former_from,
+        "credential": orjson.loads,
+    }
+    values |= {name: row[name] and parse(row[name]) for name, parse in parsed.items()}
+    values["definition"] = definition_from(row)
+    values["history"] = tuple(orjson.loads(row["history"]))
+    values["drops"] = tuple(row["drops"])
+    return Link(**values, traffic=LinkTraffic.of(row))

@@ -46,7 +46,7 @@ async def read_claim(connection: Connection, link: str, authority: str, source: 
     """Read the knowledge of this node about an authority that the source of a link claims to be."""
     row = await connection.fetchrow(_queries.claim, link, authority, source)
     assert row is not None
-    return Claim(rival=row["rival"], is_shared=row["is_shared"], is_known=row["is_known"])
+    return Claim(**row)
 
 
 async def authorities_at(connection: Connection, base: str) -> list[str]:
@@ -134,13 +134,8 @@ async def read_progress(connection: Connection, instances: Collection[str]) -> N
 
 
 def _link_from(row: Mapping[str, Any]) -> LinkProgress:
-    return LinkProgress(
-        id=row["id"],
-        source=row["source"],
-        instance=row["instance"],
-        reached=_cursor_from(row["cursor"]),
-        state=row["state"],
-    )
+    named = {name: row[name] for name in ("id", "source", "instance", "state")}
+    return LinkProgress(**named, reached=_cursor_from(row["cursor"]))
 
 
 def _cursor_from(text: str | None) -> LogCursor | None:

@@ -1,9 +1,15 @@
-"""Loads the SQL files of a store: every statement is a named block of a file in `sql/`."""
+"""Loads the SQL files of a store: every statement is a named block of a file in `sql/`.
+
+JSON is text in parameters and rows.
+"""
 
 from __future__ import annotations
 
 import re
 from importlib.resources import files
+from typing import Any
+
+import orjson
 
 _BLOCK = re.compile(r"^-- name: (\w+)\n((?:-- .*\n)+)", re.MULTILINE)
 
@@ -35,3 +41,13 @@ class Queries:
 
     def names(self) -> frozenset[str]:
         return frozenset(self._statements)
+
+
+def to_json(value: Any) -> str | None:
+    """A value as a parameter of type JSON; `None` is NULL."""
+    return None if value is None else orjson.dumps(value).decode()
+
+
+def from_json(text: str | None) -> Any:
+    """The value of a column of type JSON; `None` for NULL."""
+    return None if text is None else orjson.loads(text)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from catalog.model.change import Change
 from catalog.model.entity import Entity
-from catalog.store.changes import Position
+from catalog.store.changes import Position, change_from
 from catalog.store.connections import Connection
 from catalog.store.entities import entity_from
 from catalog.store.queries import Queries
@@ -136,16 +136,7 @@ def _told_from(row: Mapping[str, Any]) -> ToldChange:
         position=Position(row["txid"], row["seq"]),
         at=row["at"],
         interaction=row["interaction"],
-        change=Change(
-            xid=row["xid"],
-            kind=row["kind"],
-            action=row["action"],
-            authority=row["authority"],
-            origin=row["origin"],
-            epoch=row["epoch"],
-            digest=row["digest"],
-            changed=tuple(row["changed"]),
-        ),
+        change=change_from(row),
         who=who or None,
         content=row["content"],
     )

@@ -80,26 +80,13 @@ class Tracing:
         """
         return Span(parent)
 
-    @contextlib.contextmanager
     def within(
         self, name: str, *, kind: Kind = "internal", attributes: Attributes = _NOTHING
-    ) -> Iterator[Span]:
-        """Make a new span of the current trace, if there is a trace, current for a context."""
+    ) -> contextlib.AbstractContextManager[TraceSpans]:
+        """Begin a span of the current trace, if there is a trace, for a context."""
         parent = current_trace.get()
-        if parent is None or not self.is_told:
-            yield Span(parent)
-            return
-        span = self.begin(name, parent, kind=kind, attributes=attributes)
-        before = current_trace.set(span.context)
-        error = ""
-        try:
-            yield span
-        except BaseException as failure:
-            error = type(failure).__name__
-            raise
-        finally:
-            current_trace.reset(before)
-            span.end(error)
+        traces = () if parent is None or not self.is_told else (parent,)
+        return self.spans_in(name, traces, kind=kind, attributes=attributes)
 
     @contextlib.contextmanager
     def spans_in(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import orjson
-
 from catalog.keys.keyring import KeyRing
 from catalog.model.credentials import PeerCredential
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link
-from catalog.store.queries import Queries
+from catalog.store.queries import Queries, to_json
 from catalog.store.secrets import open_credential, seal_credential, seal_unsaved
 
 _queries = Queries("linkcredentials", package=__package__)
@@ -27,8 +25,7 @@ async def save_credential(
     """
     sealed = await seal_credential(connection, keys, credential, _TABLE, link.id)
     shown = None if credential.is_empty else credential.shown
-    text = None if shown is None else orjson.dumps(shown).decode()
-    await connection.execute(_queries.save, link.id, sealed, text)
+    await connection.execute(_queries.save, link.id, sealed, to_json(shown))
     return replace(link, sealed=sealed, credential=shown)
 
 

@@ -41,7 +41,4 @@ async def read(connection: Connection, link: str, step: int, since: datetime) ->
     Args:
         step: `MINUTE` or `HOUR`.
     """
-    return [
-        FigurePoint(at=row["at"], lag=row["lag"], copies=row["copies"], errors=row["errors"])
-        for row in await connection.fetch(_queries.read, link, step, since)
-    ]
+    return [FigurePoint(**row) for row in await connection.fetch(_queries.read, link, step, since)]

@@ -9,14 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from catalog.model.entity import Origin
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of
 from catalog.store.links import Link, LinkReplaced
-from catalog.store.queries import Queries
+from catalog.store.queries import Queries, to_json
 
 _queries = Queries("linklosses", package=__package__)
 
@@ -71,8 +69,9 @@ async def ask(
     Raises:
         LinkReplaced: no link has this revision.
     """
-    stored = orjson.dumps(question).decode()
-    before = await connection.fetchval(_queries.ask, link.id, link.revision, stored, text, pending)
+    before = await connection.fetchval(
+        _queries.ask, link.id, link.revision, to_json(question), text, pending
+    )
     if before is None:
         raise LinkReplaced(link.id)
     await connection.execute(_queries.forget_asked, link.id)

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import orjson
-
 from catalog.store.database import Connection
-from catalog.store.queries import Queries
+from catalog.store.queries import Queries, from_json, to_json
 
 MOST_AUTHORITIES = 1000
 """The most authorities of which this node keeps what they tell."""
@@ -44,13 +42,7 @@ async def read(
     wanted = None if authorities is None else list(authorities)
     return [
         PeerAuthority(
-            authority=row["authority"],
-            card=_from_json(row["card"]),
-            cardat=row["cardat"],
-            links=_from_json(row["links"]),
-            linksat=row["linksat"],
-            triedat=row["triedat"],
-            error=row["error"],
+            **dict(row) | {"card": from_json(row["card"]), "links": from_json(row["links"])}
         )
         for row in await connection.fetch(_queries.read, wanted)
     ]
@@ -65,19 +57,11 @@ async def save(connection: Connection, told: Collection[PeerAuthority]) -> None:
     await connection.execute(
         _queries.save,
         [each.authority for each in told],
-        [_to_json(each.card) for each in told],
+        [to_json(each.card) for each in told],
         [each.cardat for each in told],
-        [_to_json(each.links) for each in told],
+        [to_json(each.links) for each in told],
         [each.linksat for each in told],
         [each.triedat for each in told],
         [each.error for each in told],
         MOST_AUTHORITIES,
     )
-
-
-def _from_json(text: str | None) -> Any:
-    return None if text is None else orjson.loads(text)
-
-
-def _to_json(value: Any) -> str | None:
-    return None if value is None else orjson.dumps(value).decode()

@@ -6,12 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-import orjson
-
 from catalog.model.authoritykey import KeyHistory, PublicKey, read_history
 from catalog.operations.signing import Reason
 from catalog.store.database import Connection
-from catalog.store.queries import Queries
+from catalog.store.queries import Queries, from_json, to_json
 
 MOST_HISTORIES = 10_000
 _queries = Queries("trustedkeys", package=__package__)
@@ -73,12 +71,11 @@ async def load_histories(
     """Read the known key histories by authority; `None` stands for every authority."""
     wanted = None if authorities is None else list(authorities)
     rows = await connection.fetch(_queries.histories, wanted, limit)
-    return {row["authority"]: read_history(orjson.loads(row["history"])) for row in rows}
+    return {row["authority"]: read_history(from_json(row["history"])) for row in rows}
 
 
 async def save_history(connection: Connection, history: KeyHistory) -> None:
-    text = orjson.dumps(history.as_json()).decode()
-    await connection.execute(_queries.save_history, history.authority, text)
+    await connection.execute(_queries.save_history, history.authority, to_json(history.as_json()))
 
 
 async def lock_histories(connection: Connection) -> None:

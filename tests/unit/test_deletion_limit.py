@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.model.entity import Origin
-from catalog.store.links import LinkDefinition, unsaved
+from catalog.store.links import Link, LinkDefinition
 from replication.applying.deletionlimit import DeletionLimit, Question
 
 numbers = st.integers(0, 10_000)
 limits = st.builds(DeletionLimit, share=st.floats(0, 1), count=st.integers(0, 100))
 USUAL = DeletionLimit(share=0.1, count=20)
-LINK = unsaved("in", LinkDefinition(source="http://a"), "urn:a")
+LINK = Link(id="in", definition=LinkDefinition(source="http://a"), authority="urn:a")
 origins = st.sets(
     st.builds(Origin, st.sampled_from(["urn:a", "urn:b"]), st.from_regex(r"/g/[a-z]{1,5}"))
 )

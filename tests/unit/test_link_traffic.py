@@ -9,11 +9,10 @@ import pytest
 
 from catalog.client import BadAnswer, ClientError, CursorExpired, Refused, Unreachable
 from catalog.client.errors import Problem
-from catalog.model.linkterms import Mode
+from catalog.model.linkterms import CopyProgress, LinkTraffic, Mode
 from catalog.operations.feed import Verdict
 from catalog.settings.limits import Limits
-from catalog.store.links import LinkDefinition, unsaved
-from catalog.store.linktraffic import CopyProgress, LinkTraffic
+from catalog.store.links import Link, LinkDefinition
 from replication.deciding.decide import CONFLICTS
 from replication.links.linkanswers import advice_about
 from replication.peers.linkbounds import too_many_copies
@@ -78,9 +77,9 @@ def test_errors_are_told_apart_by_whose_fault_they_are() -> None:
 def test_each_conflict_has_a_advice() -> None:
     for verdict in CONFLICTS | {Verdict.REFUSED}:
         for mode in get_args(Mode):
-            link = unsaved("eu", LinkDefinition(mode=mode), None)
+            link = Link(id="eu", definition=LinkDefinition(mode=mode), authority=None)
             assert advice_about(verdict.value, link, "/messagegroups/g/messages/m").endswith(".")
-    link = unsaved("eu", LinkDefinition(), None)
+    link = Link(id="eu", definition=LinkDefinition(), authority=None)
     assert "--prefix" in advice_about("collided", link, "/messagegroups/g")
     assert "concord link reset eu" in advice_about("diverged", link, "")
     assert advice_about("what a later version says", link, "") == ""

@@ -135,8 +135,9 @@ WHERE attributes ->> 'xref' IS NOT NULL AND kind = 'resource' ORDER BY xid
 
 -- name: entities_after
 -- Groups, resources and versions after an xid, in the order of xids.
-SELECT xid, kind, authority, origin, epoch, digest, modifiedat FROM entities
-WHERE xid > $1 AND kind <> 'registry'
+SELECT xid, kind, 'created' AS action, authority, origin, epoch, digest, '{}'::text[] AS changed,
+    modifiedat
+FROM entities WHERE xid > $1 AND kind <> 'registry'
 ORDER BY xid LIMIT $2
 
 -- name: members

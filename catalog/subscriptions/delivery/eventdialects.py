@@ -142,10 +142,10 @@ class ChangeLogReader(LogReader):
             LoggedChange(
                 position=cursor,
                 interaction=f"initial-{subscription}",
-                at=entity.modifiedat,
-                change=entity.change,
+                at=modifiedat,
+                change=change,
             )
-            for entity in await read_entities_after(connection, after, limit)
+            for change, modifiedat in await read_entities_after(connection, after, limit)
         ]
         render = await self._dialect.renderer(connection, changes, self._source)
         return [
