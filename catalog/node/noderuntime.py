@@ -95,9 +95,6 @@ async def run_node(
     """Serve until SIGINT or SIGTERM, then stop cleanly.
 
     Args:
-        routes: the routes of the dialects and of replication.
-        event_dialects: the dialects of events that subscriptions can ask for.
-        schema_dialect: the dialect whose addresses name schemas.
         loops: the loops to run as long as the node; if a loop fails, the node stops.
         ready: called with the node's URL once it answers.
         member: the resources of this process, if the node has several processes.

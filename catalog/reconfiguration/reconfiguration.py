@@ -27,10 +27,7 @@ _MOST_VALUES = 20_000
 def check_model_size(source: Mapping[str, Any]) -> None:
     """Refuse a model that would take long to build and to show, before the build.
 
-    An import counts as much as the largest type that could be imported.
-
-    Args:
-        source: an unchecked modelsource document.
+    An import counts as much as the largest type that could be imported. `source` is unchecked.
 
     Raises:
         LimitExceeded

@@ -275,8 +275,7 @@ async def list_requests(
     Args:
         who: the caller whose own requests are read.
         within: ids of rules; the requests about their groups are read, too. `None` reads all.
-        state: only requests in this state.
-        path: only requests about this group.
+        state, path: only requests in this state, and about this group.
     """
     rules = None if within is None else list(within)
     rows = await connection.fetch(_requests.page, who, rules, state, path, after, limit)

@@ -13,6 +13,12 @@ from catalog.store.connections import Connection
 from catalog.store.queries import Queries
 
 _queries = Queries("auditnotes")
+# The columns about an author, in the order of the statements' parameters.
+_COLUMNS = ("kind", "name", "issuer", "address", "agent", "method", "path")
+
+
+def _values(author: Author) -> list[str]:
+    return [getattr(author, name) for name in _COLUMNS]
 
 
 def interaction_row(
@@ -26,13 +32,7 @@ def interaction_row(
     targets = [change.xid for change in changes]
     return {
         "at": at,
-        "kind": author.kind,
-        "name": author.name,
-        "issuer": author.issuer,
-        "address": author.address,
-        "agent": author.agent,
-        "method": author.method,
-        "path": author.path,
+        **dict(zip(_COLUMNS, _values(author), strict=True)),
         "interaction": interaction,
         "actions": [change.action for change in changes],
         "targets": targets,
@@ -64,13 +64,7 @@ async def note_author(connection: Connection, author: Author, *, has_written: bo
     """
     tag = await connection.execute(
         _queries.note,
-        author.kind,
-        author.name,
-        author.issuer,
-        author.address,
-        author.agent,
-        author.method,
-        author.path,
+        *_values(author),
         author.targets,
         has_written,
         places_of(author.path, author.targets),
@@ -80,17 +74,11 @@ async def note_author(connection: Connection, author: Author, *, has_written: bo
 
 async def note_refusals(connection: Connection, refusals: Sequence[RefusedAttempts]) -> None:
     """Write the rows about refused attempts."""
-    authors = [each.author for each in refusals]
+    columns = zip(*(_values(each.author) for each in refusals), strict=True)
     await connection.execute(
         _queries.note_refusals,
         [each.at for each in refusals],
-        [author.kind for author in authors],
-        [author.name for author in authors],
-        [author.issuer for author in authors],
-        [author.address for author in authors],
-        [author.agent for author in authors],
-        [author.method for author in authors],
-        [author.path for author in authors],
+        *map(list, columns),
         [each.status for each in refusals],
         [each.reason for each in refusals],
         [each.attempts for each in refusals],

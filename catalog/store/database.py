@@ -214,22 +214,16 @@ class Database:
         """Connect, migrate, and read or create the identity of this node.
 
         Args:
-            dsn: a PostgreSQL URL.
-            caller: the caller for whom the database is read and written.
-            modelsource: the model of a fresh node.
-            resolved: the model with every `$include` resolved, if it has includes.
+            modelsource: the model of a fresh node; `resolved` has every `$include` resolved.
             public_url: the authority of a fresh node without `authority`; without both, the
                 authority is `urn:uuid:` and the instance id. An authority never changes afterwards.
             authority: the authority that the node must have, and that a fresh node gets.
             awaits_recovery: a fresh node takes no writes until it has recovered.
-            sizes: the most connections that are open at a time.
             shared_writes: the file by which the processes of a host tell each other about writes;
                 without a file, the processes learn of writes from the database.
 
         Raises:
-            DatabaseUnusable: the server cannot be reached or refuses the connection, another
-                version of Concord migrated the database, or the database belongs to another
-                authority.
+            DatabaseUnusable: also if the database belongs to another authority.
         """
         availability = Availability()
         pools = await _connect(dsn, sizes, availability)
@@ -260,10 +254,7 @@ class Database:
             await pools.close()
 
     def acquire(self, pool: Connections | None = None, *, timeout: float = ACQUIRE_SECONDS) -> Loan:
-        """Lend a connection that shows what the caller sees, for the time of a context.
-
-        Args:
-            pool: lends the connection, unless the caller is restricted.
+        """Lend a connection of a pool, or of a restricted caller, that shows what the caller sees.
 
         Raises:
             DatabaseUnavailable: no connection can be made, or the connection was lost meanwhile.
@@ -326,9 +317,6 @@ class Database:
     @contextlib.asynccontextmanager
     async def snapshot(self, pool: Connections | None = None) -> AsyncIterator[Connection]:
         """Open a read-only transaction in which every statement sees the same state.
-
-        Args:
-            pool: as for `acquire`.
 
         Raises:
             ServerBusy: the database did not answer in time, or is away.

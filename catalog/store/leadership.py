@@ -65,11 +65,10 @@ async def run_heartbeat(
 ) -> None:
     """Fail as soon as the connection, and with it the role, is lost.
 
+    The connection is used for nothing else meanwhile.
+
     Args:
-        connection: used for nothing else meanwhile.
-        beat: called again and again; bounds its own time. By default, a statement asks the server
-            for a sign of life.
-        every_seconds: the time between two calls.
+        beat: called again and again; bounds its own time. By default, asks for a sign of life.
 
     Raises:
         DatabaseUnavailable

@@ -151,9 +151,7 @@ async def create(
 ) -> Link | None:
     """Add a link; `None` if the id is taken.
 
-    Args:
-        authority: the authority that the source is pinned to; `None` pins the source at the first
-            contact.
+    Without an authority, the first contact pins the source.
     """
     is_mapped = bool(definition.prefix or definition.map or definition.addresses)
     # The notification leaves with the commit: no process looks for the link before it is visible.
@@ -208,11 +206,7 @@ async def restart(
 ) -> Link | None:
     """Let a link begin anew; `None` if the link does not exist.
 
-    Args:
-        authority: the authority that the source is pinned to.
-        drops: the authorities whose replicas are dropped first; `*` stands for all.
-        ends: delete the link after dropping the replicas, instead.
-        copiesall: copy everything, without comparing digests first.
+    `drops`, `ends` and `copiesall` are as in `Link`.
     """
     row = await connection.fetchrow(
         _queries.restart, before.id, authority, list(drops), ends, copiesall
@@ -287,11 +281,8 @@ async def meet(
 ) -> str | None:
     """Store the identity of the source; return the cursor if it belongs to the instance.
 
-    At the first contact, the source is pinned to its authority.
-
-    Args:
-        base: the base of the URLs that the source gives out, if the source names a base.
-        loss: the reason why the source may lack entities that the link has brought; "" for no loss.
+    At the first contact, the source is pinned to its authority. `base` is the base of the URLs that
+    the source gives out; `loss` is as in `Link`.
 
     Raises:
         LinkReplaced: no link has this revision.
@@ -308,11 +299,7 @@ async def meet(
 async def forget_cursor(
     connection: Connection, link: Link, error: str | None = None, *, loss: str = ""
 ) -> None:
-    """Let a link read everything again; `error` is the class of the error to count, if any.
-
-    Args:
-        loss: the reason why the source may lack entities that the link has brought; "" for no loss.
-    """
+    """Let a link read everything again; `error` is the class of the error to count, if any."""
     await connection.execute(_queries.forget_cursor, link.id, link.revision, error, loss or None)
 
 
@@ -374,10 +361,8 @@ async def save_state(
 ) -> None:
     """Store the state of a link.
 
-    Args:
-        error_class: the class under which the error is counted.
-        copies: the number of copies that a link expects at the beginning of a copy.
-        too_many: the number of times that the peer asked for fewer requests.
+    The error is counted under `error_class`. `copies` is the number of copies that a link expects
+    at the beginning of a copy, `too_many` how often the peer asked for fewer requests.
     """
     await connection.execute(
         _queries.save_state,
@@ -400,14 +385,7 @@ async def expect(connection: Connection, link: Link, copies: int) -> None:
 
 
 async def save_comparison(connection: Connection, link: Link, at: datetime, differing: int) -> int:
-    """Store the outcome of a comparison of a link with its peer.
-
-    Args:
-        differing: the number of origins whose states differ.
-
-    Returns:
-        the number that the comparison before it found; 0 without one.
-    """
+    """Store the number of differing origins; return the number of the comparison before, or 0."""
     before = await connection.fetchval(
         _queries.save_comparison, link.id, link.revision, at, differing
     )

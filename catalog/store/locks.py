@@ -104,9 +104,7 @@ async def lock_and_load(
 ) -> Locked:
     """Lock, then load the registry, the groups, the resources and all versions of the resources.
 
-    Args:
-        patience_seconds: the longest wait for a lock, here and in the rest of the transaction; 0
-            waits without limit.
+    `patience_seconds` is the longest wait for a lock in the transaction; 0 sets no limit.
 
     Raises:
         MustBeginAgain: roll back, and come again with exclusive locks on everything.

@@ -91,17 +91,14 @@ async def check_version(connection: Connection) -> None:
 
 
 async def migrate(connection: Connection, *, only: Collection[int] | None = None) -> list[str]:
-    """Apply the missing migrations in a single transaction, and return their names.
+    """Apply the missing migrations, or `only` some, in one transaction, and return their names.
 
-    Processes that start together wait for each other on an advisory lock.
-
-    Args:
-        only: the numbers of the migrations to apply; `None` stands for all.
+    Processes that start together wait for each other on an advisory lock. An error leaves the
+    database unchanged.
 
     Raises:
         MigrationError: a newer version migrated the database, or an applied file has changed since.
-            The database is left unchanged.
-        ModelUnfit: this version cannot serve the model. The database is left unchanged.
+        ModelUnfit: this version cannot serve the model.
     """
     async with connection.transaction():
         # CREATE TABLE IF NOT EXISTS can fail if two processes run it at once: the lock comes first.

@@ -123,9 +123,6 @@ async def find(
     """Find groups, default versions and cross references by words, as the connection shows them.
 
     Entities of the page have their documents, unless too large to have been indexed.
-
-    Args:
-        is_restricted: whether the connection shows the entities of some groups only.
     """
     seen = await _seen_groups(connection) if is_restricted else ""
     row = await connection.fetchrow(

@@ -78,15 +78,10 @@ async def write(
     signer: EntitySigner | None = None,
     on_loop: bool = False,
 ) -> Position:
-    """Write the rows of some interactions, in order; the caller commits.
+    """Write the rows of some interactions, in order, as `rows_of` and `write_rows`.
 
-    Args:
-        signer: as in `rows_of`.
-        on_loop: make even many rows on the event loop: quicker if the loop has work meanwhile, with
-            which the thread for long work would compete.
-
-    Returns:
-        as `write_rows`.
+    With `on_loop`, even many rows are made on the event loop: quicker if the loop has work
+    meanwhile, with which the thread for long work would compete.
     """
     if on_loop:
         return await write_rows(connection, rows_of(writes, signer))
@@ -97,9 +92,7 @@ async def write(
 def rows_of(writes: Sequence[Write], signer: EntitySigner | None) -> Rows:
     """Make the rows of some interactions, in order.
 
-    Args:
-        signer: signs the entities of the signer's authority; the rest of the entities keep their
-            given signatures.
+    The signer signs the entities of its authority; further entities keep their signatures.
     """
     tombstones = [tombstone for write in writes for tombstone in write.tombstones]
     digests = {
@@ -118,8 +111,14 @@ def rows_of(writes: Sequence[Write], signer: EntitySigner | None) -> Rows:
         revived=columns_of(origin for write in writes for origin in write.revived),
         signed=[each for write in writes for each in write.signed],
         entities=_entity_rows(entities, signer),
-        changes=_change_rows(writes),
-        audit=_audit_rows(writes),
+        changes=_json([_change_row(write, change) for write in writes for change in write.changes]),
+        audit=_json(
+            [
+                interaction_row(write.author, write.interaction, write.at, write.changes)
+                for write in writes
+                if write.changes
+            ]
+        ),
         words=word_rows(entities),
         unindexed=[e.xid for e in entities if e.kind == "resource" and "xref" not in e.attributes],
         relisted=_default_columns(_relisted(entities, writes)),
@@ -156,6 +155,10 @@ async def write_rows(connection: Connection, rows: Rows) -> Position:
     return await read_newest(connection) if last is None else Position(last["txid"], last["seq"])
 
 
+def _json(rows: list[dict[str, Any]]) -> str:
+    return orjson.dumps(rows).decode()
+
+
 def _parts(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (rows[first : first + size] for first in range(0, len(rows), size))
 
@@ -188,7 +191,7 @@ def _signature_of(
 
 def _entity_rows(entities: Sequence[Entity], signer: EntitySigner | None) -> str:
     defaults = {e.xid: _default_version(e) for e in entities if e.kind == "resource"}
-    return orjson.dumps([_entity_row(entity, defaults, signer) for entity in entities]).decode()
+    return _json([_entity_row(entity, defaults, signer) for entity in entities])
 
 
 def _entity_row(
@@ -280,22 +283,6 @@ def _tombstone_columns(
         [signature for signature, _ in signed],
         [id for _, id in signed],
     ]
-
-
-def _change_rows(writes: Sequence[Write]) -> str:
-    return orjson.dumps(
-        [_change_row(write, change) for write in writes for change in write.changes]
-    ).decode()
-
-
-def _audit_rows(writes: Sequence[Write]) -> str:
-    return orjson.dumps(
-        [
-            interaction_row(write.author, write.interaction, write.at, write.changes)
-            for write in writes
-            if write.changes
-        ]
-    ).decode()
 
 
 def _change_row(write: Write, change: Change) -> dict[str, Any]:

@@ -97,11 +97,8 @@ async def load_held(
 ) -> HeldCopies:
     """Read the entities that incoming copies would replace, and the tombstones of their origins.
 
-    Args:
-        xids: xids of entities, regardless of the case of ids; the default versions of resources are
-            read, too.
-        origins: origins of entities and tombstones.
-        versions: exact xids, which need not be valid.
+    Ids in `xids` match in any case, and the default versions of resources are read, too; xids in
+    `versions` are exact, and need not be valid.
     """
     places = [xid.rpartition("/") for xid in xids]
     rows = await connection.fetch(

@@ -35,10 +35,8 @@ async def doubt(
 ) -> None:
     """Doubt the selected copies of an authority; `None` stands for no authority.
 
-    Copies that are doubted already as overruled stay overruled.
-
-    Args:
-        overruled: the authority itself replaces the copies, whatever the epochs.
+    If `overruled`, the authority itself replaces the copies, whatever the epochs. Copies that are
+    doubted already as overruled stay overruled.
 
     Raises:
         LinkReplaced: no link has this revision.

@@ -57,14 +57,9 @@ async def ask(
     text: str,
     pending: int,
 ) -> bool:
-    """Store the question of a link, and the entities of the question.
+    """Store the question of a link, and the entities of the question; return whether it is new.
 
-    Args:
-        text: the question in words.
-        pending: the minimum number of copies still to come.
-
-    Returns:
-        whether the question differs from the former question of the link.
+    `text` is the question in words, `pending` the least number of copies still to come.
 
     Raises:
         LinkReplaced: no link has this revision.
