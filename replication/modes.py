@@ -58,8 +58,7 @@ from replication.sources.feedsource import FeedSource
 from replication.sources.ownlog import OwnLog
 from replication.sources.topicsource import TopicSource, probe_topic
 from replication.sources.walksource import WalkSource, choose_mode
-from replication.store.linkcredentials import save_credential, with_credential
-from replication.store.linkstates import run_now
+from replication.store.linkstates import run_now, save_credential, with_credential
 from replication.targets.probe import probe_server
 from replication.transfer.linkrun import LinkResources, LinkRun
 from replication.transfer.transfer import DryRun, Transfer

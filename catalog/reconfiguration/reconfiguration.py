@@ -1,23 +1,57 @@
-"""Puts a configuration in force after every entity complies with the model, of bounded size."""
+"""Puts a configuration in force: adapts the entities that it concerns, or refuses it.
+
+Source: core/model.md, "Creating or Updating the Registry Model". Entities of the node get the
+default values of attributes that became required, as in an update by a client; every further
+mismatch is a violation. Unchecked versions are checked if the new configuration supports the check.
+Checked versions stay unchanged, since `formatvalidated` says whether the version was checked
+(core/spec.md).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from catalog.keys.entitysignature import EntitySigner
-from catalog.model.caller import Author
+from catalog.model.attributes import check_attributes
+from catalog.model.caller import Author, node_caller
 from catalog.model.capabilities import Capabilities
 from catalog.model.change import Change
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.configuration import Configuration
-from catalog.reconfiguration.revalidation import Revalidation
+from catalog.model.entity import Entity
+from catalog.model.errors import (
+    MOST_VIOLATIONS,
+    CapabilityError,
+    HasDocumentViolation,
+    MalformedXref,
+    ModelComplianceError,
+    RequiredAttributeMissing,
+    SetDefaultVersionStickyFalse,
+    UnknownAttribute,
+    UnknownGroupType,
+    UnknownResourceType,
+    XRegistryError,
+)
+from catalog.model.modelsource import points_to_types
+from catalog.model.schema import Attribute, GroupType, Model, ResourceType
+from catalog.model.standardattributes import collection
+from catalog.model.xid import Xid
 from catalog.store import configuration as store
+from catalog.store import entities
 from catalog.store.configuration import StoredConfiguration
 from catalog.store.database import Connection
+from catalog.store.writes import write
+from catalog.writing import versionorder
+from catalog.writing.checks import run_checks
+from catalog.writing.content import StoredContent
 from catalog.writing.documentchecks import KnownResults
+from catalog.writing.drafts import Draft, Drafts
+from catalog.writing.outcome import outcome_of
+from catalog.writing.resourceplan import ResourcePlan
 
 # Building and showing a model of the largest size takes a second.
 _MOST_TYPES = 250
@@ -130,3 +164,317 @@ class ConfigurationChange:
             revision=after.revision,
         )
         await store.save(connection, stored)
+
+
+_EMPTY = sha256(b"").digest()
+_OF_DEFAULT = {versionorder.ID, versionorder.STICKY}
+
+
+def _taken(xid: str, attributes: Mapping[str, Any], names: Iterable[str]) -> list[XRegistryError]:
+    """The errors of extensions of an entity with names that a model needs."""
+    return [UnknownAttribute(xid, name=name) for name in names if name in attributes]
+
+
+def _displaced(
+    xid: str, attributes: Mapping[str, Any], plurals: Iterable[str]
+) -> list[XRegistryError]:
+    return _taken(xid, attributes, (name for plural in plurals for name in collection(plural)))
+
+
+def review_group(drafts: Drafts, draft: Draft, kind: GroupType) -> None:
+    """Add the violations of a group to the violations of the drafts."""
+    _complete(drafts, draft, kind.own_attributes, kind.managed)
+    drafts.check_decided(draft, kind.narrowed)
+    drafts.violations += _displaced(str(draft.xid), draft.attributes, kind.resources)
+    with drafts.collecting():
+        drafts.rules_of(draft.xid)
+
+
+def has_rules(drafts: Drafts, group: Xid) -> bool:
+    """Whether the constraints of a group fit the model; `review_group` has reported a misfit."""
+    try:
+        drafts.rules_of(group)
+    except XRegistryError:
+        return False
+    return True
+
+
+def review_resource(resource: ResourcePlan) -> None:
+    """Add the violations of a resource and its versions to the violations of the drafts."""
+    drafts, kind = resource.drafts, resource.kind
+    if resource.draft.xref is not None:
+        resource.review_reference()
+        return
+    _complete(drafts, resource.draft, kind.meta_attributes, kind.meta_managed | _OF_DEFAULT)
+    for draft in resource.versions:
+        _review_version(resource, draft)
+    with drafts.collecting():
+        _check_number(resource)
+        resource.review()
+
+
+def _review_version(resource: ResourcePlan, draft: Draft) -> None:
+    drafts, kind = resource.drafts, resource.kind
+    is_empty = not kind.hasdocument and draft.document_sha256 == _EMPTY
+    if is_empty and not drafts.is_replica(draft.xid):
+        draft.set_document(None)
+        drafts.touch(draft)
+    if kind.hasdocument:
+        documents = (kind.singular, f"{kind.singular}base64")
+        drafts.violations += _taken(str(draft.xid), draft.attributes, documents)
+    has_document = draft.document_sha256 is not None or f"{kind.singular}url" in draft.attributes
+    if has_document and not kind.hasdocument:
+        drafts.violations.append(HasDocumentViolation(str(draft.xid), plural=kind.plural))
+        return
+    rules = drafts.rules_of(resource.xid.group)
+    _complete(
+        drafts,
+        draft,
+        kind.version_attributes,
+        kind.managed | {"ancestorid"},
+        lambda attributes: rules.complete(attributes, kind.plural),
+    )
+    with drafts.collecting():
+        versionorder.check_new_id(draft.xid, kind)
+
+
+def _check_number(resource: ResourcePlan) -> None:
+    """Refuse a limit below the number of versions: a change of the model deletes no versions."""
+    limit, number = resource.kind.maxversions, len(resource.versions)
+    if limit == 1 and resource.draft.attributes.get(versionorder.STICKY):
+        raise SetDefaultVersionStickyFalse(str(resource.xid))
+    if limit and number > limit:
+        raise ModelComplianceError(
+            str(resource.xid),
+            detail=f"It has {number} versions, and {resource.kind.plural} can have {limit}.",
+        )
+
+
+def _complete(
+    drafts: Drafts,
+    draft: Draft,
+    definitions: Mapping[str, Attribute],
+    managed: frozenset[str],
+    fill: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+) -> None:
+    """Check the unmanaged attributes of an entity, and add missing default values."""
+    own = {k: v for k, v in draft.attributes.items() if k in managed}
+    given = {k: v for k, v in draft.attributes.items() if k not in managed}
+    checked, violations = check_attributes(
+        fill(given), definitions, subject=str(draft.xid), model=drafts.model
+    )
+    drafts.violations += violations
+    if violations or checked == given:
+        return
+    if drafts.is_replica(draft.xid):
+        names = sorted(name for name in checked if checked[name] != given.get(name))
+        detail = "It is a replica, so it cannot get a default value here."
+        error = RequiredAttributeMissing(str(draft.xid), list=",".join(names), detail=detail)
+        drafts.violations.append(error)
+        return
+    drafts.touch(draft)
+    draft.attributes = checked | own
+
+
+# The node is the caller, since documents are checked that the client may not see.
+_REVALIDATION = node_caller()
+# Errors that core/model.md names for "hasdocument" and "maxversions".
+_NAMED = (HasDocumentViolation, SetDefaultVersionStickyFalse)
+
+
+@dataclass(slots=True, kw_only=True)
+class Revalidation:
+    """One pass over the entities of the types whose definition differs.
+
+    Args:
+        before: the configuration in force; `after` is the new configuration.
+        authority: the authority of the node.
+        interaction: the id of the interaction that changes the configuration; `now` is the time,
+            and `author` the author of the interaction.
+        signer: signs the adapted entities.
+    """
+
+    connection: Connection
+    before: Configuration
+    after: Configuration
+    authority: str
+    results: KnownResults
+    interaction: str
+    author: Author
+    now: datetime
+    signer: EntitySigner | None
+    violations: list[XRegistryError] = field(default_factory=list)
+
+    async def run(self) -> None:
+        """Adapt groups first, since resources have to comply with their constraints.
+
+        Raises:
+            ModelComplianceError: entities do not comply; has a limited number of violations.
+            CapabilityError: entities do not comply, although the model stays the same.
+            ChecksDue: documents have to be checked first.
+        """
+        old, new = self.before.model, self.after.model
+        impact = ModelImpact(old, new)
+        if impact.registry:
+            await self._registry(new)
+        await self._vanished(old, new)
+        # Targets of cross references may have changed or lost their type.
+        if old.groups != new.groups:
+            await self._cross_references(new)
+        self._refuse()
+        kept = [(old.groups[name], new.groups[name]) for name in old.groups if name in new.groups]
+        for _, after in kept:
+            if impact.group(after.plural):
+                await self._groups(after)
+        checks_more = self.after.capabilities.checks_more_than(self.before.capabilities)
+        for group, after in kept:
+            for name in group.resources.keys() & after.resources.keys():
+                kind = after.resources[name]
+                if impact.resource(after, kind):
+                    await self._resources(after, kind)
+                elif checks_more and kind.validateformat:
+                    await self._unchecked(after, kind)
+        self.results.raise_due()
+        self._refuse()
+
+    def _refuse(self, at_least: int = 1) -> None:
+        if len(self.violations) < at_least:
+            return
+        named = [each for each in self.violations if isinstance(each, _NAMED)]
+        error = named[0] if named else self._error()
+        error.detail = "Nothing was changed. Change the listed entities, or the request."
+        error.violations = tuple(self.violations[:MOST_VIOLATIONS])
+        raise error
+
+    def _error(self) -> XRegistryError:
+        if self.after.differences(self.before).isdisjoint({"model", "modelsource"}):
+            fault = "versions that could be checked then do not pass"
+            return CapabilityError("/capabilities", error_detail=fault)
+        return ModelComplianceError("/model")
+
+    async def _registry(self, new: Model) -> None:
+        """Check the registry, to which the interaction has added default values."""
+        [registry] = (await entities.load(self.connection, ["/"])).values()
+        own = {k: v for k, v in registry.attributes.items() if k not in new.managed}
+        _, found = check_attributes(own, new.own_attributes, subject="/", model=new)
+        self.violations += [*found, *_displaced("/", registry.attributes, new.groups)]
+
+    async def _vanished(self, old: Model, new: Model) -> None:
+        for groups, group in old.groups.items():
+            if groups not in new.groups:
+                async for batch in store.groups_of_type(self.connection, groups):
+                    self.violations += [UnknownGroupType(e.xid, name=groups) for e in batch]
+                    self._refuse(MOST_VIOLATIONS)
+                continue
+            for resources in group.resources.keys() - new.groups[groups].resources.keys():
+                async for batch in store.resources_of_type(self.connection, groups, resources):
+                    self.violations += [
+                        UnknownResourceType(e.xid, group=groups, name=resources) for e in batch
+                    ]
+                    self._refuse(MOST_VIOLATIONS)
+
+    async def _cross_references(self, new: Model) -> None:
+        """Check that targets have the type of the source, also if the type is imported."""
+        async for batch in entities.all_references(self.connection):
+            for source, target in batch:
+                at, to = Xid.parse(source), Xid.parse(target)
+                kind = new.resource_type(at.groups, at.resources)
+                if kind is not None and kind != new.resource_type(to.groups, to.resources):
+                    fault = "its resource type would be another one, or none"
+                    self.violations.append(MalformedXref(source, xref=target, error_detail=fault))
+            self._refuse(MOST_VIOLATIONS)
+
+    async def _groups(self, kind: GroupType) -> None:
+        async for batch in store.groups_of_type(self.connection, kind.plural):
+            drafts = self._drafts({group.xid: group for group in batch})
+            for group in batch:
+                review_group(drafts, drafts.by_xid[group.xid], kind)
+            await self._finish(drafts, [])
+
+    async def _resources(self, group: GroupType, kind: ResourceType) -> None:
+        async for batch in store.resources_of_type(self.connection, group.plural, kind.plural):
+            drafts = self._drafts(await self._stored(batch))
+            ruled = [each.path for each in batch if has_rules(drafts, each.path.group)]
+            resources = [ResourcePlan(drafts, path) for path in ruled]
+            for resource in resources:
+                review_resource(resource)
+            await self._finish(drafts, resources)
+
+    async def _unchecked(self, group: GroupType, kind: ResourceType) -> None:
+        """Check unchecked versions of the node; replicas show the results of their authority."""
+        types = (group.plural, kind.plural)
+        async for batch in store.unchecked_resources(self.connection, *types, self.authority):
+            drafts = self._drafts(await self._stored(batch))
+            await self._finish(drafts, [ResourcePlan(drafts, resource.path) for resource in batch])
+
+    async def _stored(self, batch: Sequence[Entity]) -> dict[str, Entity]:
+        """Resources with their groups and versions, and the targets of cross references."""
+        groups = {str(resource.path.group) for resource in batch}
+        wanted = {resource.xid for resource in batch}
+        wanted |= {xref for each in batch if (xref := each.attributes.get("xref"))}
+        rows = await entities.load_subtrees(self.connection, wanted)
+        return await entities.load(self.connection, groups) | {row.xid: row for row in rows}
+
+    def _drafts(self, before: Mapping[str, Entity]) -> Drafts:
+        return Drafts(self.after.model, before, authority=self.authority, now=self.now)
+
+    async def _finish(self, drafts: Drafts, resources: Sequence[ResourcePlan]) -> None:
+        """Collect violations and due checks; without violations and checks, write the entities."""
+        try:
+            await run_checks(
+                StoredContent(self.connection, _REVALIDATION),
+                drafts,
+                resources,
+                self.after.capabilities,
+                self.results,
+                is_exclusive=True,
+                is_referred=True,
+                tries_again=True,
+            )
+        except XRegistryError as error:
+            self.violations += error.violations or [error]
+        self._refuse(MOST_VIOLATIONS)
+        # Bounds the memory of the documents that wait for a check outside of the transaction.
+        self.results.raise_part()
+        if self.violations or not self.results.are_complete:
+            return
+        outcome = outcome_of(drafts, self.interaction, self.author)
+        if outcome.after:
+            await write(self.connection, outcome, signer=self.signer)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelImpact:
+    """Which entities of the types that stay have to be checked against a new model."""
+
+    old: Model
+    new: Model
+
+    @property
+    def lost(self) -> bool:
+        """Whether a type is removed, so that types with attributes that name types are checked."""
+        return not _types(self.old) <= _types(self.new)
+
+    @property
+    def registry(self) -> bool:
+        old, new = self.old, self.new
+        differs = (old.own_attributes, old.managed) != (new.own_attributes, new.managed)
+        return differs or self.lost
+
+    def group(self, name: str) -> bool:
+        old, new = self.old.groups[name], self.new.groups[name]
+        # The constraints of groups may name attributes of resources.
+        return old != new or (self.lost and points_to_types(new.own_attributes))
+
+    def resource(self, group: GroupType, kind: ResourceType) -> bool:
+        old = self.old.groups[group.plural]
+        before = replace(old.resources[kind.plural], about={})
+        differs = before != replace(kind, about={}) or old.constraints != group.constraints
+        attributes = kind.version_attributes, kind.meta_attributes
+        return differs or (self.lost and any(map(points_to_types, attributes)))
+
+
+def _types(model: Model) -> set[tuple[str, str]]:
+    return {
+        (name, plural) for name, group in model.groups.items() for plural in ("", *group.resources)
+    }

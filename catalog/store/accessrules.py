@@ -121,8 +121,7 @@ async def first_paths(
 
 async def digest_paths(connection: Connection, ids: Collection[str]) -> bytes:
     """A digest of the paths of the given rules, which differs after every change of a path."""
-    found: bytes = await connection.fetchval(_queries.digest_paths, list(ids))
-    return found
+    return await connection.fetchval(_queries.digest_paths, list(ids))
 
 
 async def read_grants_for(
@@ -156,7 +155,7 @@ async def count_rules(connection: Connection, by: str) -> tuple[int, int]:
 
 async def read_access_revision(connection: Connection) -> int:
     """Read the number that every change of the rules raises."""
-    return int(await connection.fetchval(_queries.revision))
+    return await connection.fetchval(_queries.revision)
 
 
 async def read_known_rules(connection: Connection) -> list[tuple[str, RuleGrant]]:

@@ -45,7 +45,7 @@ async def read_stored(database: Database) -> StoredConfiguration:
 
 async def read_revision(connection: Connection) -> int:
     """Read the revision of the configuration in force."""
-    return int(await connection.fetchval(_queries.read_revision))
+    return await connection.fetchval(_queries.read_revision)
 
 
 async def save(connection: Connection, stored: StoredConfiguration) -> None:

@@ -418,7 +418,7 @@ async def _connect(dsn: str, sizes: PoolSizes, availability: Availability) -> Po
 
 
 async def _pool(dsn: str, size: int, at_once: int, **settings: str) -> asyncpg.Pool:
-    pool: asyncpg.Pool = await asyncpg.create_pool(
+    return await asyncpg.create_pool(
         dsn,
         init_size=at_once,
         # With more, asyncpg would reconnect by itself, and log each failure.
@@ -430,7 +430,6 @@ async def _pool(dsn: str, size: int, at_once: int, **settings: str) -> asyncpg.P
         connect=connect,
         reset=_leave_transaction,
     )
-    return pool
 
 
 async def _leave_transaction(connection: Connection) -> None:

@@ -224,12 +224,12 @@ async def count_fitting(connection: Connection, xids: Iterable[str], most_bytes:
 
     A resource is measured with the default version, and a cross reference as the target.
     """
-    return int(await connection.fetchval(_queries.count_fitting, list(xids), most_bytes))
+    return await connection.fetchval(_queries.count_fitting, list(xids), most_bytes)
 
 
 async def measure_subtrees(connection: Connection, xids: Iterable[str]) -> int:
     """Add up the bytes of metadata of the given entities and everything below them."""
-    return int(await connection.fetchval(_queries.measure_subtrees, list(xids)))
+    return await connection.fetchval(_queries.measure_subtrees, list(xids))
 
 
 async def load_ids(connection: Connection, collection: str) -> list[str]:
@@ -240,8 +240,7 @@ async def load_ids(connection: Connection, collection: str) -> list[str]:
 
 async def find_by_key(connection: Connection, key: bytes) -> str | None:
     """Find the xid of the group or resource whose short URL has the given key."""
-    xid: str | None = await connection.fetchval(_queries.find_by_key, key)
-    return xid
+    return await connection.fetchval(_queries.find_by_key, key)
 
 
 async def count_collections(connection: Connection, collections: Iterable[str]) -> dict[str, int]:

@@ -85,8 +85,7 @@ async def page_plain(
     connection: Connection, listing: str, after: SortKey, limit: int | None
 ) -> list[Row]:
     """A page of a collection, in the order of ids."""
-    rows: list[Row] = await connection.fetch(_queries.plain, listing, after.id, limit)
-    return rows
+    return await connection.fetch(_queries.plain, listing, after.id, limit)
 
 
 async def page_by_walking(
@@ -144,8 +143,7 @@ async def page_of_some(
     """A page of the entities with the given ids (lower case)."""
     statement = _queries.rank_some_desc if _is_descending(sort) else _queries.rank_some
     ranking = _ranking(listing, sort, after, limit)
-    rows: list[Row] = await connection.fetch(statement, *ranking, list(ids))
-    return rows
+    return await connection.fetch(statement, *ranking, list(ids))
 
 
 def _ranking(listing: str, sort: Sort | None, after: SortKey, limit: int) -> list[Any]:
@@ -201,15 +199,13 @@ async def hold(
 
 
 async def count_matches(connection: Connection, listing: str, condition: Condition) -> int:
-    count: int = await connection.fetchval(
+    return await connection.fetchval(
         _queries.count, listing, condition.path, *_columns(condition.part)
     )
-    return count
 
 
 async def count_all(connection: Connection, listing: str) -> int:
-    count: int = await connection.fetchval(_queries.count_plain, listing)
-    return count
+    return await connection.fetchval(_queries.count_plain, listing)
 
 
 async def find_by_type(connection: Connection, type: str, most: int) -> list[str]:

@@ -256,13 +256,12 @@ async def get_acceptance(connection: Connection, authority: str) -> Link | None:
 
 async def find_pushing(connection: Connection, instance: uuid.UUID, link: Link) -> str | None:
     """Find an earlier link that pushes to the same target."""
-    id: str | None = await connection.fetchval(_queries.pushing_to, instance, link.revision)
-    return id
+    return await connection.fetchval(_queries.pushing_to, instance, link.revision)
 
 
 async def count(connection: Connection) -> int:
     """Count all links."""
-    return int(await connection.fetchval(_queries.count))
+    return await connection.fetchval(_queries.count)
 
 
 async def read_revisions(connection: Connection) -> dict[str, int]:

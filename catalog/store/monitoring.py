@@ -59,31 +59,26 @@ async def ping(connection: Connection) -> None:
 
 async def read_server(connection: Connection) -> Row:
     """The settings of the server: see `server` in `sql/monitoring.sql`."""
-    found: Row = await connection.fetchrow(_queries.server)
-    return found
+    return await connection.fetchrow(_queries.server)
 
 
 async def read_clock(connection: Connection) -> datetime:
-    found: datetime = await connection.fetchval(_queries.clock)
-    return found
+    return await connection.fetchval(_queries.clock)
 
 
 async def long_transactions(connection: Connection, least_seconds: float) -> Sequence[Row]:
     """The oldest transactions with an id, in all databases of the server."""
-    found: Sequence[Row] = await connection.fetch(_queries.transactions, least_seconds)
-    return found
+    return await connection.fetch(_queries.transactions, least_seconds)
 
 
 async def read_node(connection: Connection) -> Row | None:
     """The identity of the node, and the position of its gate."""
-    found: Row | None = await connection.fetchrow(_queries.node)
-    return found
+    return await connection.fetchrow(_queries.node)
 
 
 async def read_sinks(connection: Connection, most: int) -> Sequence[Row]:
     """The sinks of up to `most` subscriptions."""
-    found: Sequence[Row] = await connection.fetch(_queries.sinks, most)
-    return found
+    return await connection.fetch(_queries.sinks, most)
 
 
 MOST_PAGES = 2048

@@ -180,7 +180,7 @@ def _entity_from(row: Mapping[str, Any], change: Change, epoch: int) -> Entity:
 
 async def purge(connection: Connection, path: str) -> int:
     """Empty the kept contents of an entity and of the entities below it; return their number."""
-    return int(await connection.fetchval(_queries.purge, path, *_below(path)))
+    return await connection.fetchval(_queries.purge, path, *_below(path))
 
 
 def _below(path: str) -> tuple[str, str]:
@@ -195,4 +195,4 @@ async def keep_contents(connection: Connection, most_bytes: int) -> None:
 
 async def drop_oldest_contents(connection: Connection, most_bytes: int, *, limit: int) -> int:
     """Delete up to `limit` contents beyond the log or `most_bytes`; return their number."""
-    return int(await connection.fetchval(_queries.drop_oldest, most_bytes, limit))
+    return await connection.fetchval(_queries.drop_oldest, most_bytes, limit)

@@ -187,5 +187,4 @@ async def reading(dsn: str, snapshot: str = "") -> AsyncIterator[Connection]:
 
 async def export_snapshot(connection: Connection) -> str:
     """The name of the snapshot of a transaction, for as long as the transaction lasts."""
-    name: str = await connection.fetchval("SELECT pg_export_snapshot()")
-    return name
+    return await connection.fetchval("SELECT pg_export_snapshot()")

@@ -20,8 +20,8 @@ from catalog.operations.linkfigures import (
 )
 from catalog.store.database import Database
 from replication.links.links import existing_link
-from replication.store import linkfigures
-from replication.store.linkfigures import HOUR, KEPT, MINUTE, FigurePoint
+from replication.store import linkstates
+from replication.store.linkstates import HOUR, KEPT, MINUTE, FigurePoint
 
 _FIRST_SECONDS = 5.0
 
@@ -33,7 +33,7 @@ async def run_figures(database: Database) -> None:
     while True:
         try:
             async with database.acquire() as connection:
-                await linkfigures.note(connection)
+                await linkstates.note_figures(connection)
         # A point that is missing needs no retry: the next minute brings the next point.
         except (ServerBusy, TimeoutError):
             await database.recovered()
@@ -46,7 +46,7 @@ async def get_link_figures(request: web.Request, query: FiguresQuery) -> LinkFig
     since = datetime.now(UTC) - KEPT[step]
     async with request[CONTEXT].database.acquire() as connection:
         link = await existing_link(connection, request)
-        points = await linkfigures.read(connection, link.id, step, since)
+        points = await linkstates.read_figures(connection, link.id, step, since)
     return LinkFigures(link=link.id, step=query.step, figures=_differences(points))
 
 

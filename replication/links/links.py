@@ -64,8 +64,7 @@ from replication.peers.linkerrors import cause_of, describe
 from replication.peers.peeraccess import PeerAccess, access_of, given_credential
 from replication.store import linkconflicts, linklosses
 from replication.store.linkconflicts import LinkConflict
-from replication.store.linkcredentials import renew_credential, save_credential
-from replication.store.linkstates import pause, resume
+from replication.store.linkstates import pause, renew_credential, resume, save_credential
 
 _log = structlog.get_logger(__name__)
 

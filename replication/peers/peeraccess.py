@@ -42,7 +42,7 @@ from catalog.store.links import Link, LinkDefinition
 from catalog.store.secrets import open_credential
 from catalog.subscriptions.sinks.tokenendpoint import RefreshFailed, client_token
 from replication.peers.linkerrors import another_credential
-from replication.store.linkcredentials import credential_of, find_leading_to
+from replication.store.linkstates import credential_of, find_leading_to
 
 _ACCEPTED_USES = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
 _LONGEST_SUBJECT = 256

@@ -41,7 +41,7 @@ from catalog.store.monitoring import read_node
 from replication.peers.handshake import BETWEEN_NODES
 from replication.peers.linkerrors import another_credential
 from replication.peers.peeraccess import PeerAccess
-from replication.store.linkcredentials import credential_of
+from replication.store.linkstates import credential_of
 from replication.store.loghistory import read_incarnations
 
 _SECONDS = 10.0

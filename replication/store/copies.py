@@ -136,7 +136,7 @@ async def count_replicas(
     connection: Connection, authorities: Collection[str] | None, *, own: str
 ) -> int:
     """Count the entities of authorities, or of all but `own` for `None`; scans an index."""
-    return int(await connection.fetchval(_queries.count_replicas, _listed(authorities), own))
+    return await connection.fetchval(_queries.count_replicas, _listed(authorities), own)
 
 
 async def drop(connection: Connection, xids: Iterable[str]) -> None:

@@ -236,4 +236,4 @@ def _computed(row: Mapping[str, Any]) -> bytes:
 
 async def count_entities(connection: Connection) -> int:
     """Count the entities without the registry; the query scans an index."""
-    return int(await connection.fetchval(_queries.count))
+    return await connection.fetchval(_queries.count)

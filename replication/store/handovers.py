@@ -89,7 +89,7 @@ async def add(
 
 async def count_open(connection: Connection) -> int:
     """Count the open handovers."""
-    return int(await connection.fetchval(_queries.count_open))
+    return await connection.fetchval(_queries.count_open)
 
 
 async def get(connection: Connection, id: str) -> Handover | None:
@@ -123,8 +123,7 @@ async def read_due(connection: Connection, now: datetime) -> list[Handover]:
 
 async def read_next_due(connection: Connection) -> datetime | None:
     """Read the time of the next attempt of a handover."""
-    at: datetime | None = await connection.fetchval(_queries.next_due)
-    return at
+    return await connection.fetchval(_queries.next_due)
 
 
 async def read_reservations(connection: Connection) -> list[Reservation]:
@@ -189,7 +188,7 @@ async def announce(connection: Connection) -> None:
 
 async def read_floor(connection: Connection, authority: str, xid: str) -> int:
     """The highest epoch of an authority's deletions at or below a path."""
-    return int(await connection.fetchval(_queries.read_floor, authority, xid))
+    return await connection.fetchval(_queries.read_floor, authority, xid)
 
 
 async def load_deleted(connection: Connection, authority: str, xid: str) -> list[Tombstone]:

@@ -106,7 +106,4 @@ async def load_small_documents(connection: Connection, xids: Sequence[str]) -> d
 
 async def find_verdict(connection: Connection, link: str, origin: Origin) -> str | None:
     """The verdict about a copy of an origin that a link could not apply; `None` without one."""
-    verdict: str | None = await connection.fetchval(
-        _queries.verdict, link, origin.authority, origin.xid
-    )
-    return verdict
+    return await connection.fetchval(_queries.verdict, link, origin.authority, origin.xid)

@@ -90,7 +90,7 @@ async def count_held(
 ) -> int:
     """Count the held entities that a link may bring; `None` stands for every authority."""
     wanted = None if authorities is None else list(authorities)
-    return int(await connection.fetchval(_queries.held, wanted, own, scope, types))
+    return await connection.fetchval(_queries.held, wanted, own, scope, types)
 
 
 async def read_allowances(connection: Connection) -> dict[str, str]:

@@ -1,16 +1,19 @@
-"""Pauses and resumes links at the command of operators, and confirms that links are current."""
+"""Stores what links are and were: pauses, confirmations, credentials, and figures over time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
+from catalog.keys.keyring import KeyRing
+from catalog.model.credentials import PeerCredential
 from catalog.model.linkterms import State
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link
-from catalog.store.queries import Queries
+from catalog.store.queries import Queries, to_json
+from catalog.store.secrets import open_credential, seal_credential, seal_unsaved
 
 _queries = Queries("linkstates", package=__package__)
 
@@ -60,3 +63,93 @@ async def _changed(connection: Connection, link: Link) -> Link | None:
     # The empty id makes the scheduler compare every link.
     await links.wake(connection, "")
     return await links.get(connection, link.id)
+
+
+_TABLE = "links"
+
+
+async def save_credential(
+    connection: Connection, keys: KeyRing, link: Link, credential: PeerCredential
+) -> Link:
+    """Replace the stored credential of a link.
+
+    Call this in the transaction that adds or replaces the link.
+    """
+    sealed = await seal_credential(connection, keys, credential, _TABLE, link.id)
+    shown = None if credential.is_empty else credential.shown
+    await connection.execute(_queries.save, link.id, sealed, to_json(shown))
+    return replace(link, sealed=sealed, credential=shown)
+
+
+async def renew_credential(
+    connection: Connection, keys: KeyRing, link: Link, credential: PeerCredential
+) -> Link | None:
+    """Store a new credential, and let the link continue at once from its cursor.
+
+    `None` if the link does not exist.
+    """
+    if await connection.fetchval(_queries.go_on, link.id) is None:
+        return None
+    await save_credential(connection, keys, link, credential)
+    # The empty id makes the scheduler compare every link, so a runner with the new revision starts.
+    await links.wake(connection, "")
+    return await links.get(connection, link.id)
+
+
+def with_credential(link: Link, keys: KeyRing, credential: PeerCredential) -> Link:
+    """An unsaved link with its credential."""
+    return replace(link, sealed=seal_unsaved(keys, credential, _TABLE, link.id))
+
+
+def credential_of(link: Link, keys: KeyRing) -> PeerCredential:
+    """The credential of a link.
+
+    Raises:
+        SecretUnreadable: the credential cannot be decrypted.
+    """
+    return open_credential(keys, link.sealed, _TABLE, link.id)
+
+
+async def find_leading_to(connection: Connection, url: str) -> Link | None:
+    """Read the first link that shows a credential to the catalog at a URL."""
+    id = await connection.fetchval(_queries.leading_to, url)
+    return None if id is None else await links.get(connection, id)
+
+
+MINUTE, HOUR = 60, 3600
+"""The seconds between two points of a step."""
+KEPT = {MINUTE: timedelta(days=1), HOUR: timedelta(days=30)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigurePoint:
+    """The figures of a link at the end of a minute or an hour.
+
+    Args:
+        lag: the greatest lag in seconds; `None` if the link never was current.
+        copies: the number of applied copies since the link was made.
+        errors: the number of errors since the link was made.
+    """
+
+    at: datetime
+    lag: float | None
+    copies: int
+    errors: int
+
+
+async def note_figures(connection: Connection) -> None:
+    """Store a point of each link in one statement, and drop the points that are too old."""
+    await connection.execute(_queries.note_figures, KEPT[MINUTE], KEPT[HOUR])
+
+
+async def read_figures(
+    connection: Connection, link: str, step: int, since: datetime
+) -> list[FigurePoint]:
+    """Read the points of a link after a time, oldest first.
+
+    Args:
+        step: `MINUTE` or `HOUR`.
+    """
+    return [
+        FigurePoint(**row) for row in await connection.fetch(_queries.figures, link, step, since)
+    ]

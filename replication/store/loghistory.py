@@ -24,8 +24,7 @@ _NO_INCARNATION = "0" * 8
 
 async def read_incarnation(connection: Connection) -> uuid.UUID:
     """The last start of the node that the database has noted."""
-    id: uuid.UUID = await connection.fetchval(_queries.last_incarnation)
-    return id
+    return await connection.fetchval(_queries.last_incarnation)
 
 
 async def read_incarnations(connection: Connection) -> frozenset[uuid.UUID]:

@@ -96,7 +96,7 @@ async def page_of_findings(
 async def count_findings(connection: Connection, run: UUID, query: FindingsQuery) -> int:
     """The number of kept findings of a comparison that meet the conditions of a query."""
     conditions = (query.finding, query.catalog, query.path)
-    return int(await connection.fetchval(_queries.count_findings, run, *conditions))
+    return await connection.fetchval(_queries.count_findings, run, *conditions)
 
 
 async def find_finding(connection: Connection, run: UUID, number: int) -> StoredFinding | None:

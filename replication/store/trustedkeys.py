@@ -84,4 +84,4 @@ async def lock_histories(connection: Connection) -> None:
 
 
 async def count_histories(connection: Connection) -> int:
-    return int(await connection.fetchval(_queries.count_histories))
+    return await connection.fetchval(_queries.count_histories)

@@ -81,7 +81,7 @@ async def forget_elsewhere(connection: Connection, link: str, target: str) -> No
 
 async def count(connection: Connection, link: str) -> int:
     """Count the entities that a link has created at its server."""
-    return int(await connection.fetchval(_queries.count, link))
+    return await connection.fetchval(_queries.count, link)
 
 
 def _written_from(row: Mapping[str, Any]) -> WrittenEntity:

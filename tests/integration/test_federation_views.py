@@ -17,7 +17,7 @@ from catalog.http.outbound import open_session
 from catalog.model.roles import Grant
 from replication.federation import gather_once
 from replication.routes import routes
-from replication.store import linkfigures
+from replication.store import linkstates
 from replication.transfer.linkrun import LinkResources
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import (
@@ -206,7 +206,7 @@ async def test_figures_are_noted_by_minute_and_hour(shop: Shop) -> None:
 
 async def note_figures(node: Node) -> None:
     async with node.database.acquire() as connection:
-        await linkfigures.note(connection)
+        await linkstates.note_figures(connection)
 
 
 async def has(node: Node, path: str) -> bool:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from replication.store import linkfigures, peerauthorities
+from replication.store import linkstates, peerauthorities
 from replication.store.peerauthorities import PeerAuthority
 from tests.integration.conftest import Node
 
@@ -82,7 +82,7 @@ async def _follow(node: Node, authority: str) -> None:
 async def draw_figures(node: Node, link: str) -> None:
     """Give a link the figures of a day: quiet, then a load, then a source that is away."""
     async with node.database.acquire() as connection:
-        await linkfigures.note(connection)
+        await linkstates.note_figures(connection)
         await connection.execute(
             """INSERT INTO link_figures (link, step, at, lag, copies, errors)
             SELECT $1, 60, now() - minute * interval '1 minute',

@@ -28,3 +28,57 @@ WHERE id = $1 AND state = ANY ($2::text[])
 UPDATE links l SET currentat = c.at
 FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS c (id, revision, at)
 WHERE l.id = c.id AND l.revision = c.revision AND l.state = 'current'
+
+-- name: note_figures
+-- Store a point of the present minute and one of the present hour for each link, and drop the
+-- points that are older than $1 or $2. A link that is current has no lag, other than one whose
+-- source has told nothing for two minutes: it ought to tell every half minute.
+WITH present AS (
+    SELECT id, applied,
+        (SELECT coalesce(sum(value::bigint), 0) FROM jsonb_each_text(errors)) AS errors,
+        CASE WHEN state = 'current' AND (
+                definition ->> 'mode' NOT IN ('accept', 'kafka')
+                OR currentat > now() - interval '2 minutes'
+            ) THEN 0
+            ELSE greatest(0, extract(epoch FROM now() - currentat)) END::real AS lag
+    FROM links
+), noted AS (
+    INSERT INTO link_figures (link, step, at, lag, copies, errors)
+    SELECT id, step, date_bin(make_interval(secs => step), now(), timestamptz 'epoch'), lag,
+        applied, errors
+    FROM present CROSS JOIN (VALUES (60), (3600)) AS steps (step)
+    ON CONFLICT (link, step, at) DO UPDATE SET
+        lag = greatest(link_figures.lag, excluded.lag),
+        copies = excluded.copies, errors = excluded.errors
+)
+DELETE FROM link_figures f
+USING links l CROSS JOIN (VALUES (60, $1::interval), (3600, $2::interval)) AS kept (step, age)
+WHERE f.link = l.id AND f.step = kept.step AND f.at < now() - kept.age
+
+-- name: figures
+-- The points of a link at a step since a time, oldest first.
+SELECT at, lag, copies, errors FROM link_figures
+WHERE link = $1 AND step = $2 AND at >= $3 ORDER BY at
+
+-- name: save
+-- Replace the encrypted credential of a link, and what is shown of it.
+UPDATE links SET sealed = $2, credential = $3::jsonb WHERE id = $1
+
+-- name: go_on
+-- Let a link go on at once from where it is, as another revision.
+UPDATE links SET
+    revision = nextval(pg_get_serial_sequence('links', 'revision')),
+    state = CASE WHEN paused IS NOT NULL THEN 'paused'
+        WHEN question IS NOT NULL THEN 'asking'
+        WHEN cursor IS NULL THEN 'new' ELSE 'behind' END,
+    failures = 0,
+    nextattemptat = NULL,
+    error = CASE WHEN question IS NOT NULL THEN error END
+WHERE id = $1
+RETURNING id
+
+-- name: leading_to
+-- The first link that shows a credential to the catalog at a URL.
+SELECT id FROM links
+WHERE sealed IS NOT NULL AND $1 IN (definition ->> 'source', definition ->> 'target')
+ORDER BY id LIMIT 1
