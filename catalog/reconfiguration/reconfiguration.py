@@ -9,7 +9,7 @@ Checked versions stay unchanged, since `formatvalidated` says whether the versio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
@@ -464,7 +464,9 @@ class ModelImpact:
     def group(self, name: str) -> bool:
         old, new = self.old.groups[name], self.new.groups[name]
         # The constraints of groups may name attributes of resources.
-        return old != new or (self.lost and points_to_types(new.own_attributes))
+        kept = old.resources.keys() & new.resources
+        differs = _checked(old, kept) != _checked(new, kept)
+        return differs or (self.lost and points_to_types(new.own_attributes))
 
     def resource(self, group: GroupType, kind: ResourceType) -> bool:
         old = self.old.groups[group.plural]
@@ -472,6 +474,11 @@ class ModelImpact:
         differs = before != replace(kind, about={}) or old.constraints != group.constraints
         attributes = kind.version_attributes, kind.meta_attributes
         return differs or (self.lost and any(map(points_to_types, attributes)))
+
+
+def _checked(group: GroupType, kept: Collection[str]) -> tuple[Any, ...]:
+    attributes = {name: group.resources[name].version_attributes for name in kept}
+    return group.own_attributes, group.managed, group.narrowed, group.constraints, attributes
 
 
 def _types(model: Model) -> set[tuple[str, str]]:
