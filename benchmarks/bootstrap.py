@@ -17,6 +17,7 @@ from benchmarks.process import bare, node
 from benchmarks.size import Size
 from catalog.client import Client
 from catalog.operations.links import NewLink
+from catalog.operations.signing import GET_SIGNING, SET_SIGNING, SigningSwitch
 
 _GROUPS_AT_ONCE = 40
 _LONGEST_SECONDS = 120
@@ -84,9 +85,9 @@ async def _sign(url: str) -> None:
     async with Client.open(url) as client, asyncio.timeout(_LONGEST_SECONDS):
 
         async def is_complete() -> bool:
-            return (await client.signing()).complete
+            return (await client.call(GET_SIGNING)).complete
 
-        await client.set_signing(on=True)
+        await client.call(SET_SIGNING, SigningSwitch(on=True))
         await until(is_complete)
 
 

@@ -36,6 +36,8 @@ from catalog.operations.federation import READ_FEDERATION
 from catalog.operations.links import NewLink
 from catalog.operations.reconciliations import (
     MOST_FINDINGS,
+    TELL_FINDINGS,
+    TELL_RECONCILIATION,
     ComparedCatalog,
     ComparisonFinding,
     NewFindings,
@@ -236,7 +238,7 @@ async def _compare(client: Client, groups: int) -> None:
         catalogs=["here", "there"],
         findings={"stale": _FINDINGS},
     )
-    await client.tell_reconciliation(found)
+    await client.call(TELL_RECONCILIATION, found)
     compared = [
         ComparedCatalog(name="here", authority=own, findings={"stale": _FINDINGS}),
         ComparedCatalog(name="there", authority="urn:there"),
@@ -256,7 +258,8 @@ async def _compare(client: Client, groups: int) -> None:
     ]
     for first in range(0, _FINDINGS, MOST_FINDINGS):
         part = findings[first : first + MOST_FINDINGS]
-        await client.tell_findings(_RUN, NewFindings(compared=compared, first=first, findings=part))
+        told = NewFindings(compared=compared, first=first, findings=part)
+        await client.call(TELL_FINDINGS, told, run=str(_RUN))
 
 
 async def _has_gathered(client: Client) -> bool:

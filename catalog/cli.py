@@ -22,25 +22,18 @@ from catalog import DISTRIBUTION, install_command
 from catalog.commands import (
     access,
     audit,
-    changes,
     delete,
-    doctor,
     events,
     export,
-    get,
+    find,
+    history,
     keys,
     mcp,
-    migrate,
     model,
-    references,
-    requestedaccess,
-    revisions,
-    search,
+    node,
     subscriptions,
     tokens,
     validate,
-    verification,
-    versiondiff,
 )
 from catalog.commands.apply.command import app as apply_app
 from catalog.commands.backup.command import app as backup_app
@@ -49,21 +42,18 @@ from catalog.commands.discover.command import app as discover_app
 from catalog.commands.generate.command import app as generate_app
 from catalog.commands.import_.command import app as import_app
 from catalog.commands.lint.command import app as lint_app
-from catalog.commands.nodesettings import app as settings_app
-from catalog.commands.nodesettings import read_settings
+from catalog.commands.nodedatabase import read_settings
 from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_variables
 from replication.commands import (
-    accept,
-    comparisonfindings,
+    comparisons,
     federation,
-    followers,
     handover,
+    linkdefinition,
     links,
     reconcile,
     recover,
     signing,
     snapshot,
-    trust,
     watch,
 )
 
@@ -97,29 +87,25 @@ def _peer_checks() -> Sequence[Check]:
 
 
 for single in (
-    discover_app,
-    *(import_app, apply_app, export.app, get.app, search.app, references.app, delete.app),
-    *(versiondiff.app, changes.app, events.app, lint_app, validate.app, generate_app, mcp.app),
-    doctor.with_checks(_peer_checks),
-    *(migrate.app, backup_app, settings_app, tokens.single, audit.app, snapshot.app, watch.app),
-    *(federation.app, followers.app),
+    *(discover_app, import_app, apply_app, export.app, find.app, delete.app, history.app),
+    *(events.app, lint_app, validate.app, generate_app, mcp.app),
+    *(node.app, node.with_checks(_peer_checks), backup_app, tokens.single, audit.app),
+    *(snapshot.app, watch.app, federation.app),
 ):
     app.add_typer(single)
-signing.app.add_typer(verification.app)
-reconcile.app.add_typer(comparisonfindings.app)
-access.app.add_typer(requestedaccess.app)
+links.app.add_typer(linkdefinition.app)
+reconcile.app.add_typer(comparisons.app)
 for name, group, short_help in (
-    ("link", links.app, "Follow other catalogs, or push to them."),
-    ("accept", accept.app, "Accept what other catalogs push."),
+    ("link", links.app, "Follow other catalogs, push to them, or accept what they push."),
     ("reconcile", reconcile.app, "Compare catalogs, and name every difference."),
     ("recover", recover.app, "Take a node's own entities back from its replicas."),
     ("handover", handover.app, "Hand a group over to another authority."),
     ("signing", signing.app, "Sign what a node publishes."),
-    ("trust", trust.app, "Take only what other authorities have signed."),
+    ("trust", signing.trust_app, "Take only what other authorities have signed."),
     ("model", model.model_app, "Show and replace a model."),
     ("capabilities", model.capabilities_app, "Show and change what a node can do."),
     ("subscription", subscriptions.app, "Send changes as events."),
-    ("revisions", revisions.app, "Show the former contents of entities, and purge them."),
+    ("revisions", history.revisions_app, "Show the former contents of entities, and purge them."),
     ("token", tokens.app, "Let machines and people into a node."),
     ("access", access.app, "Give roles in groups."),
     ("encryption", keys.app, "Encrypt the secrets in a database."),

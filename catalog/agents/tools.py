@@ -21,6 +21,7 @@ from catalog.client.entities import metadata_path
 from catalog.model.schema import RESERVED_GROUP_NAMES
 from catalog.model.xid import Xid
 from catalog.operations.changes import DiffQuery
+from catalog.operations.federation import READ_FRESHNESS, FreshnessQuery
 from catalog.operations.references import DEEPEST, ReferencesQuery
 from catalog.operations.search import MOST_HITS, SearchQuery
 
@@ -184,7 +185,9 @@ class CatalogTools:
         lag is the time in seconds that a change of the owner may take to be here; state is own,
         current, behind or unknown.
         """
-        found = await self._client.freshness(str(_entity_path(xid)))
+        found = await self._client.call(
+            READ_FRESHNESS, query=FreshnessQuery(of=str(_entity_path(xid)))
+        )
         return _content(**found.model_dump(mode="json", exclude_none=True))
 
     async def propose(

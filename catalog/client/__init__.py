@@ -8,8 +8,7 @@ from __future__ import annotations
 from catalog.client.client import Client
 from catalog.client.connection import Answer, JsonObject, Params
 from catalog.client.credential import Credential
-from catalog.client.documentcalls import Document
-from catalog.client.entities import is_replica
+from catalog.client.entities import Document, is_replica
 from catalog.client.errors import (
     BadAnswer,
     ClientError,
@@ -23,7 +22,6 @@ from catalog.client.errors import (
 from catalog.client.replication import Changes, DigestRow
 from catalog.client.retry import ONCE, Retry
 from catalog.client.signaturecheck import KeyUnusable, SignatureInvalid, VerificationError, verify
-from catalog.client.subscriptions import Events
 from catalog.client.syncclient import SyncClient
 from catalog.model.backoff import Backoff
 
@@ -40,7 +38,6 @@ __all__ = [
     "CursorExpired",
     "DigestRow",
     "Document",
-    "Events",
     "JsonObject",
     "KeyUnusable",
     "Params",

@@ -99,13 +99,9 @@ class Connection:
     write of the client. `received` counts the bytes of answers, `sent` the bytes of request bodies.
 
     Args:
-        url: the base URL of the node.
         session: sends the requests; the caller closes the session.
-        retry: the policy for repeating requests.
-        timeout_seconds: the longest time of a call, including repetitions.
-        largest: the largest size of an answer in bytes, except for streams.
-        token: the bearer token, sent to the node only.
-        credential: the credential in place of a token, shown to the node only.
+        largest: the largest size of an answer in bytes, except for streams. `open` describes the
+            other arguments.
     """
 
     def __init__(
@@ -309,10 +305,18 @@ class Connection:
 
         Every page shows the writes that `request` waits for.
         """
-        wait: dict[str, Any] = {"wait_for": wait_for, "wait_seconds": wait_seconds}
-        while path:
-            answer = await self.request("GET", path, params=params, **wait)
+        async for answer in self.answers(path, params, wait_for, wait_seconds):
             yield self._decoded(path, answer)
+
+    async def answers(
+        self, path: str, params: Params = (), wait_for: str = "", wait_seconds: int | None = None
+    ) -> AsyncIterator[Answer]:
+        """The answer of each page of a collection; see `pages`."""
+        while path:
+            answer = await self.request(
+                "GET", path, params=params, wait_for=wait_for, wait_seconds=wait_seconds
+            )
+            yield answer
             if answer.next_page == path:
                 raise BadAnswer(self.url, f"a page that is followed by itself, {path}")
             path, params = answer.next_page, ()

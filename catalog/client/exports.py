@@ -103,8 +103,8 @@ class ExportCalls(EntityCalls):
                 resource; without paths, the whole catalog.
             own: leave out the groups of different authorities. Such a group has no resource of the
                 node, since only the authority of a group can create resources in the group.
-            wait_for: the position of a write that the answer has to show; see `request`.
-            wait_seconds: how long to wait for the position.
+            wait_for, wait_seconds: the position of a write that the answer has to show; see
+                `request`.
 
         Raises:
             Refused: a path has no entity.

@@ -56,12 +56,8 @@ class OperationCalls(Connection):
     ) -> AsyncIterator[Answered]:
         """The pages of an operation that answers in pages; see `call`."""
         path, params = target_of(operation, query, at)
-        while path:
-            answer = await self.request(operation.method, path, params=params)
+        async for answer in self.answers(path, params):
             yield self._read(operation, path, answer)
-            if answer.next_page == path:
-                raise BadAnswer(self.url, f"a page that is followed by itself, {path}")
-            path, params = answer.next_page, ()
 
     def _read(self, operation: Operation[Taken, Answered], path: str, answer: Answer) -> Answered:
         # mypy does not tie a model to the type variable after a check for None.

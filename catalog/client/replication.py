@@ -7,8 +7,7 @@ import csv
 import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
-from uuid import UUID
+from typing import NamedTuple
 
 import orjson
 
@@ -16,35 +15,18 @@ from catalog.client.connection import Answer, JsonObject, Params
 from catalog.client.errors import BadAnswer, ClientError
 from catalog.client.operationcalls import OperationCalls
 from catalog.model.entity import Origin
-from catalog.operations import (
-    authoritycards,
-    federation,
-    feed,
-    followers,
-    linkfigures,
-    links,
-    peers,
-    reconciliations,
-    signing,
-)
-from catalog.operations.authoritycards import AuthoritiesQuery, KnownAuthority
-from catalog.operations.federation import FederatedCatalog, Freshness, FreshnessQuery
+from catalog.operations import feed, links, peers
 from catalog.operations.feed import LONGEST_WAIT, MOST_CHANGES, CopyQuery
-from catalog.operations.followers import FOLLOWER, Arrivals, ArrivalsQuery, Follower, FollowerName
-from catalog.operations.linkfigures import FiguresQuery, LinkFigure
+from catalog.operations.followers import FOLLOWER, FollowerName
 from catalog.operations.links import (
-    AdoptedGroups,
-    AdoptQuery,
     CopyConflict,
     DropQuery,
-    DryRunAnswer,
     ForceQuery,
     LinkAnswer,
     LinkChanges,
     LinkReset,
     NewLink,
     NewLinkQuery,
-    RunQuery,
 )
 from catalog.operations.operation import LINES
 from catalog.operations.peers import (
@@ -53,29 +35,8 @@ from catalog.operations.peers import (
     KeyHistoryAnswer,
     KeysQuery,
     LearntKeys,
-    Repairs,
     ToldKeys,
     WantedOrigins,
-)
-from catalog.operations.reconciliations import (
-    FindingQuery,
-    FindingSides,
-    FindingsQuery,
-    KeptFindings,
-    NewFindings,
-    NewReconciliation,
-    Reconciliation,
-    StoredFinding,
-)
-from catalog.operations.signing import (
-    AuthorityQuery,
-    KeyRotation,
-    NewTrust,
-    PartQuery,
-    SignatureAudit,
-    Signing,
-    SigningSwitch,
-    TrustedAuthority,
 )
 
 _CURSOR = "Concord-Cursor"
@@ -160,67 +121,6 @@ class ReplicationCalls(OperationCalls):
         named = _sender(authority, instance)
         return await self.call(peers.TELL_KEYS, ToldKeys(keys=[*keys]), headers=named)
 
-    async def signing(self) -> Signing:
-        """Whether the node signs its entities, and the keys of the node."""
-        return await self.call(signing.GET_SIGNING)
-
-    async def set_signing(self, *, on: bool) -> Signing:
-        """Let the node begin or cease to sign its entities."""
-        return await self.call(signing.SET_SIGNING, SigningSwitch(on=on))
-
-    async def rotate_signing(self, *, revoke: bool = False) -> Signing:
-        """Let a new key sign; `revoke` makes every signature of the old key invalid."""
-        return await self.call(signing.ROTATE_KEY, KeyRotation(revoke=revoke))
-
-    async def trusted(self) -> list[TrustedAuthority]:
-        """The keys that the node trusts."""
-        return (await self.call(signing.LIST_TRUST)).trusted
-
-    async def trust(self, wanted: NewTrust) -> TrustedAuthority:
-        """Trust a key, and refuse entities of its authority that no trusted key has signed."""
-        return await self.call(signing.ADD_TRUST, wanted)
-
-    async def distrust(self, wanted: AuthorityQuery) -> None:
-        """Remove the trusted keys of an authority, and accept unsigned entities again."""
-        await self.call(signing.REMOVE_TRUST, query=wanted)
-
-    async def check_signatures(self, after: str = "") -> SignatureAudit:
-        """Let the node verify a part of its catalog; returns counts, faults and the next part."""
-        return await self.call(signing.CHECK_SIGNATURES, query=PartQuery(after=after))
-
-    async def repair(self, wanted: WantedOrigins) -> Repairs:
-        """Let the node fetch origins again through its links."""
-        return await self.call(peers.REPAIR, wanted)
-
-    async def reconciliations(self) -> list[Reconciliation]:
-        """The results of jobs that compared the node with further catalogs, latest first."""
-        return (await self.call(reconciliations.LIST_RECONCILIATIONS)).reconciliations
-
-    async def tell_reconciliation(self, result: NewReconciliation) -> None:
-        """Report the result of a comparison to the node, which stores a repeated result once."""
-        await self.call(reconciliations.TELL_RECONCILIATION, result)
-
-    async def tell_findings(self, run: UUID, findings: NewFindings) -> KeptFindings:
-        """Report single findings of a comparison that was reported; returns how many are kept."""
-        return await self.call(reconciliations.TELL_FINDINGS, findings, run=str(run))
-
-    async def findings(
-        self, run: UUID, query: FindingsQuery | None = None, *, most: int = 1000
-    ) -> list[StoredFinding]:
-        """The first `most` findings of a comparison that the node keeps."""
-        found: list[StoredFinding] = []
-        pages = self.call_pages(reconciliations.LIST_FINDINGS, query=query, run=str(run))
-        async for page in pages:
-            found += page.findings
-            if len(found) >= most:
-                break
-        return found[:most]
-
-    async def finding(self, run: UUID, number: int) -> FindingSides:
-        """A finding of a comparison, with both sides as they are now; asks the other catalog."""
-        show, query = reconciliations.SHOW_FINDING, FindingQuery(ask=True)
-        return await self.call(show, query=query, run=str(run), number=str(number))
-
     async def links(self) -> list[LinkAnswer]:
         return [link async for page in self.call_pages(links.LIST_LINKS) for link in page.links]
 
@@ -234,14 +134,6 @@ class ReplicationCalls(OperationCalls):
             force: do not ask the source first, since the source may be unreachable at the moment.
         """
         return await self.call(links.CREATE_LINK, wanted, query=NewLinkQuery(force=force))
-
-    async def try_link(self, wanted: NewLink) -> DryRunAnswer:
-        """Report the copies that a new link would bring, delete and refuse; writes nothing."""
-        return await self.call(links.TRY_LINK, wanted, query=NewLinkQuery(dryrun=True))
-
-    async def try_run(self, id: str) -> DryRunAnswer:
-        """Report the copies that a run of a link would bring, delete and refuse; writes nothing."""
-        return await self.call(links.TRY_RUN, query=RunQuery(dryrun=True), id=id)
 
     async def change_link(
         self, id: str, changes: LinkChanges, *, force: bool = False
@@ -278,14 +170,6 @@ class ReplicationCalls(OperationCalls):
         """
         return await self.change_link(id, LinkChanges(allow=digest))
 
-    async def adopt_link(self, id: str, *, default: bool = False) -> AdoptedGroups:
-        """Make what a paused link has brought from a server of other software the node's own.
-
-        Args:
-            default: the default context of a schema registry becomes that of the node.
-        """
-        return await self.call(links.ADOPT_LINK, query=AdoptQuery(default=default), id=id)
-
     async def remove_link(self, id: str, *, drop: bool = False) -> None:
         """Delete a link; `drop` deletes the replicas of the link first, which takes time."""
         await self.call(links.DELETE_LINK, query=DropQuery(drop=drop), id=id)
@@ -294,44 +178,6 @@ class ReplicationCalls(OperationCalls):
         """The copies that a link could not apply, each with the reason."""
         pages = self.call_pages(links.LIST_CONFLICTS, id=link)
         return [each async for page in pages for each in page.conflicts]
-
-    async def authorities(self, named: Sequence[str] = ()) -> list[KnownAuthority]:
-        """The cards of authorities, or of every authority that has told the node its card."""
-        query = AuthoritiesQuery(authority=[*named])
-        return (await self.call(authoritycards.LIST_AUTHORITIES, query=query)).authorities
-
-    async def followers(self) -> list[Follower]:
-        """The catalogs that have copies from the node, the farthest behind first."""
-        return (await self.call(followers.LIST_FOLLOWERS)).followers
-
-    async def arrivals(self, wanted: ArrivalsQuery) -> Arrivals:
-        """The followers of the node, and whether each has a change."""
-        return await self.call(followers.READ_ARRIVALS, query=wanted)
-
-    async def federation(self) -> list[FederatedCatalog]:
-        """The node, and the catalogs at the other ends of its links, each with its links."""
-        return (await self.call(federation.READ_FEDERATION)).catalogs
-
-    async def freshness(self, xid: str) -> Freshness:
-        """The owner of an entity, and how old the copy at the node may be."""
-        query = FreshnessQuery(of=xid)
-        return await self.call(federation.READ_FRESHNESS, query=query)
-
-    async def link_figures(self, id: str, step: Literal["minute", "hour"]) -> list[LinkFigure]:
-        """The lag, the rate and the errors of a link over time, oldest first."""
-        query = FiguresQuery(step=step)
-        answer = await self.call(linkfigures.READ_LINK_FIGURES, query=query, id=id)
-        return answer.figures
-
-    async def url_of(self, authority: str) -> str:
-        """The URL of an authority: the authority if it is a URL, or else the source of its link.
-
-        The URL is empty if the node has no link from the authority.
-        """
-        if authority.startswith(("http://", "https://")):
-            return authority
-        sources = [link.source or "" for link in await self.links() if link.authority == authority]
-        return next((each for each in sources if each.startswith("http")), "")
 
     async def handshake(self, *, count: bool = False) -> Handshake:
         """The identity and the log range of the node, with `count` also the number of entities."""
@@ -484,10 +330,6 @@ class ReplicationCalls(OperationCalls):
         except (ClientError, TimeoutError):
             return False
         return True
-
-    async def _members(self, path: str, name: str) -> list[JsonObject]:
-        """The items of a list in pages, where each page is an object with the member `name`."""
-        return [each async for page in self.pages(path) for each in page[name]]
 
 
 def _sender(authority: str, instance: str) -> dict[str, str]:

@@ -1,25 +1,22 @@
-"""Subscriptions, and a local HTTP sink that takes the events of a subscription."""
+"""Calls for subscriptions, and for the stream of events as they happen."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self, TypeVar
-from urllib.parse import unquote
+from typing import Any, TypeVar
 
 import orjson
-from aiohttp import web
 
-from catalog.client.errors import ClientError
-from catalog.client.operationcalls import OperationCalls
+from catalog.client.errors import BadAnswer, ClientError, Unreachable
+from catalog.client.operationcalls import OperationCalls, target_of
 from catalog.operations import deliveries
 from catalog.operations import subscriptions as operations
 from catalog.operations.deliveries import (
     CauseQuery,
     DeadLetterAnswer,
-    DeadLetterCause,
     DeadLetterQuery,
     DeliveryAttempt,
     ExampleAnswer,
@@ -29,41 +26,17 @@ from catalog.operations.deliveries import (
     SubscriptionChanges,
     WholeDeadLetter,
 )
+from catalog.operations.events import END, EVENT_STREAM, LAST_EVENT_ID, READ_EVENTS, EventsQuery
 from catalog.operations.subscriptions import (
     KeyExchange,
     NewSubscription,
-    NewSubscriptionQuery,
     SigningKeyAnswer,
     SubscriptionAnswer,
     SubscriptionsQuery,
-    TriedSubscription,
 )
 
 Event = Mapping[str, Any]
 Item = TypeVar("Item")
-
-_QUEUE_SIZE = 1000
-
-
-class Events:
-    """The endless events of one subscription, in order of arrival.
-
-    Delivery is at least once: an event may come twice, with the same `id`. The node waits while
-    the reader has yet to take a thousand events.
-    """
-
-    def __init__(self) -> None:
-        self.subscription: SubscriptionAnswer | None = None
-        self._waiting: asyncio.Queue[Event] = asyncio.Queue(_QUEUE_SIZE)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Event:
-        return await self._waiting.get()
-
-    async def put(self, event: Event) -> None:
-        await self._waiting.put(event)
 
 
 class SubscriptionCalls(OperationCalls):
@@ -85,11 +58,6 @@ class SubscriptionCalls(OperationCalls):
     async def subscribe(self, wanted: NewSubscription) -> SubscriptionAnswer:
         """Create a subscription to later changes; the answer has the id."""
         return await self.call(operations.CREATE_SUBSCRIPTION, wanted)
-
-    async def try_subscription(self, wanted: NewSubscription) -> TriedSubscription:
-        """Report the events of the latest changes that a new subscription would have been sent."""
-        query = NewSubscriptionQuery(dryrun=True)
-        return await self.call(operations.TRY_SUBSCRIPTION, wanted, query=query)
 
     async def unsubscribe(self, id: str) -> None:
         await self.call(operations.DELETE_SUBSCRIPTION, id=id)
@@ -126,10 +94,6 @@ class SubscriptionCalls(OperationCalls):
         query = DeadLetterQuery(limit=most, cause=cause)
         pages = self.call_pages(deliveries.LIST_DEAD_LETTERS, query=query, id=id)
         return await _first((page.root async for page in pages), most)
-
-    async def dead_letter_causes(self, id: str) -> list[DeadLetterCause]:
-        """The dead letters counted by reason, the most frequent first."""
-        return (await self.call(deliveries.LIST_CAUSES, id=id)).causes
 
     async def dead_letter(self, id: str, number: int) -> WholeDeadLetter:
         """A dead letter with the `event`."""
@@ -172,47 +136,6 @@ class SubscriptionCalls(OperationCalls):
         """End the use of an old key."""
         await self.call(operations.END_KEY, id=id, key=key)
 
-    @contextlib.asynccontextmanager
-    async def listen(
-        self,
-        *,
-        types: Sequence[str] = (),
-        filters: Sequence[Mapping[str, Any]] = (),
-        host: str = "127.0.0.1",
-        port: int = 0,
-    ) -> AsyncIterator[Events]:
-        """Subscribe to later changes, until the context ends.
-
-        A web server of the process takes the events, so the node has to reach the machine. The
-        subscription ends with the context, but stays if the process is killed.
-
-        Args:
-            types: the types of events to deliver; every type if empty.
-            filters: the filters that an event has to match together (subscriptions-spec.md 3.2.4).
-            host: the address to listen on, at which the node reaches the process.
-            port: the port to listen on; 0 stands for a free port.
-
-        Raises:
-            OSError: the port cannot be used.
-        """
-        events = Events()
-        async with open_sink(events.put, host=host, port=port) as sink:
-            made = await self.subscribe(
-                NewSubscription(
-                    sink=sink,
-                    protocol="HTTP",
-                    protocolsettings={"contentmode": "structured"},
-                    types=list(types),
-                    filters=[dict(each) for each in filters],
-                )
-            )
-            events.subscription = made
-            try:
-                yield events
-            finally:
-                with contextlib.suppress(ClientError):
-                    await self.unsubscribe(made.id)
-
 
 async def _first(pages: AsyncIterator[list[Item]], most: int | None) -> list[Item]:
     found: list[Item] = []
@@ -223,53 +146,75 @@ async def _first(pages: AsyncIterator[list[Item]], most: int | None) -> list[Ite
     return found
 
 
-@contextlib.asynccontextmanager
-async def open_sink(
-    receive: Callable[[Event], Awaitable[None] | None], *, host: str = "127.0.0.1", port: int = 0
-) -> AsyncIterator[str]:
-    """Listen, and pass every event to `receive`, in both content modes of HTTP.
+@dataclass(slots=True)
+class _Block:
+    """The fields of a block of a stream, and the last id of the stream."""
 
-    The value is the URL of the sink. The sink grants validation requests (http-webhook.md 4). The
-    sender of an event waits until `receive` returns.
-
-    Raises:
-        OSError: the port is in use.
-    """
-    app = web.Application()
-
-    async def take(request: web.Request) -> web.Response:
-        received = receive(event_of(request.headers, await request.read()))
-        if received is not None:
-            await received
-        return web.Response(status=204)
-
-    app.add_routes([web.post("/", take), web.options("/", _grant)])
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port)
-        await site.start()
-        yield f"http://{host}:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
+    id: str = ""
+    event: str = ""
+    data: str = ""
 
 
-async def _grant(request: web.Request) -> web.Response:
-    return web.Response(
-        headers={"Allow": "POST", "WebHook-Allowed-Origin": "*", "WebHook-Allowed-Rate": "*"}
-    )
+class EventCalls(OperationCalls):
+    """The calls for streams of events."""
 
+    async def events(self, wanted: EventsQuery | None = None) -> AsyncGenerator[Mapping[str, Any]]:
+        """The CloudEvents of changes as they happen, without end.
 
-def event_of(headers: Mapping[str, str], body: bytes) -> Event:
-    """Read an event in structured or binary content mode (http-protocol-binding.md 3)."""
-    if headers.get("Content-Type", "").startswith("application/cloudevents+json"):
-        event: Event = orjson.loads(body)
+        After a loss of the connection, the stream resumes where it broke off: an event may come
+        twice, with the same `id`, and none is missed. Once events have come, the node is tried
+        again until it answers.
+
+        Args:
+            wanted: the events, and where the stream begins; by default every event from now on.
+
+        Raises:
+            Refused: the node refuses the stream, for example since a credential has expired or the
+                log of changes no longer reaches back to where the stream broke off.
+            Unreachable: the node could not be reached at first.
+        """
+        last, failures = "", 0
+        while True:
+            lost: ClientError = Unreachable(f"{self.url} ended the stream.", is_doubtful=False)
+            try:
+                async for block in self._blocks(wanted, last):
+                    last, failures = block.id or last, 0
+                    if block.event == END:
+                        break
+                    if block.data:
+                        yield self._event_in(block.data)
+            except ClientError as error:
+                lost = error
+                is_hopeless = not last and failures + 1 >= self._retry.attempts
+                if is_hopeless or not error.is_retryable:
+                    raise
+            failures += 1
+            await self._retry.sleep(self._retry.delay(failures, lost))
+
+    async def _blocks(self, wanted: EventsQuery | None, last: str) -> AsyncIterator[_Block]:
+        path, params = target_of(READ_EVENTS, wanted, {})
+        headers = {"Accept": EVENT_STREAM, **({LAST_EVENT_ID: last} if last else {})}
+        lines = self.lines("GET", path, params=params, headers=headers, is_endless=True)
+        block = _Block()
+        async with contextlib.aclosing(lines):
+            async for line in lines:
+                name, _, value = line.decode(errors="replace").rstrip("\r").partition(":")
+                value = value.removeprefix(" ")
+                if not name and not value:
+                    yield block
+                    block = _Block(id=block.id)
+                elif name == "id":
+                    block.id = value
+                elif name == "event":
+                    block.event = value
+                elif name == "data":
+                    block.data += value
+
+    def _event_in(self, data: str) -> Mapping[str, Any]:
+        try:
+            event = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            event = None
+        if not isinstance(event, dict):
+            raise BadAnswer(self.at(READ_EVENTS.path), "an event that is no JSON object")
         return event
-    attributes: dict[str, Any] = {
-        name.lower().removeprefix("ce-"): unquote(value)
-        for name, value in headers.items()
-        if name.lower().startswith("ce-")
-    }
-    if body:
-        attributes["data"] = orjson.loads(body)
-    return attributes

@@ -12,20 +12,20 @@ import functools
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from catalog.client.client import Client
 from catalog.client.credential import Credential
 from catalog.client.errors import ClientError
 from catalog.client.retry import Retry
-from catalog.client.subscriptions import Event, Events
 
 Given = ParamSpec("Given")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _END = object()
+_Started = tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]
 
 
 def _called(
@@ -33,7 +33,7 @@ def _called(
 ) -> Callable[Concatenate[SyncClient, Given], Result]:
     @functools.wraps(method)
     def call(client: SyncClient, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        return client.thread.run(method(client.client, *args, **kwargs))
+        return client.run(method(client.client, *args, **kwargs))
 
     return call
 
@@ -43,48 +43,55 @@ def _iterated(
 ) -> Callable[Concatenate[SyncClient, Given], Iterator[Item]]:
     @functools.wraps(method)
     def iterate(client: SyncClient, /, *args: Given.args, **kwargs: Given.kwargs) -> Iterator[Item]:
-        return client.thread.iterate(method(client.client, *args, **kwargs))
+        return client.iterate(method(client.client, *args, **kwargs))
 
     return iterate
 
 
-def _listening(
-    method: Callable[Concatenate[Client, Given], AbstractAsyncContextManager[Events]],
-) -> Callable[Concatenate[SyncClient, Given], AbstractContextManager[Iterator[Event]]]:
-    @functools.wraps(method)
-    @contextlib.contextmanager
-    def listen(
-        client: SyncClient, /, *args: Given.args, **kwargs: Given.kwargs
-    ) -> Iterator[Iterator[Event]]:
-        with client.thread.enter(method(client.client, *args, **kwargs)) as events:
-            yield client.thread.iterate(events)
+class SyncClient:
+    """The API of one node for programs without asyncio, opened by `SyncClient.open`.
 
-    return listen
-
-
-class LoopThread:
-    """A thread with an event loop, in which coroutines run for threads without one.
+    The methods are the methods of `Client`, which describe arguments, answers and errors. A method
+    blocks until the answer has come; iterators read as far as the program iterates. Threads may
+    share a client.
 
     Args:
-        loop: the event loop that runs in the thread.
+        client: the client that sends the requests.
+        loop: the event loop in which the client was opened, which runs in a thread of its own.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
+        self.client = client
         self._loop = loop
         self._is_open = True
-        # What begins under it, while the thread is open, ends with the thread at the latest.
+        # What begins under the lock, while the client is open, ends with the client at the latest.
         self._beginning = threading.Lock()
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls) -> Iterator[Self]:
-        """Start the thread, and end the thread and whatever runs there with the context."""
-        started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-        target = functools.partial(asyncio.run, _live(started))
-        thread = threading.Thread(target=target, name="concord-client", daemon=True)
+    def open(
+        cls,
+        url: str,
+        *,
+        token: str | None = None,
+        credential: Credential | None = None,
+        timeout_seconds: float = 120,
+        retry: Retry | None = None,
+    ) -> Iterator[Self]:
+        """Open a client of the node at `url`; see `Client.open`."""
+        opening = Client.open(
+            url, token=token, credential=credential, timeout_seconds=timeout_seconds, retry=retry
+        )
+        started: Future[_Started] = Future()
+        # A program that holds an event loop, such as a notebook, cannot run a second loop there.
+        thread = threading.Thread(
+            target=lambda: asyncio.run(_keep_open(opening, started)),
+            name="concord-client",
+            daemon=True,
+        )
         thread.start()
-        loop, ended = started.result()
-        opened = cls(loop)
+        client, loop, ended = started.result()
+        opened = cls(client, loop)
         try:
             yield opened
         finally:
@@ -97,7 +104,7 @@ class LoopThread:
         """The result of a coroutine, which is cancelled if the waiting thread is interrupted.
 
         Raises:
-            ClientError: the thread has ended.
+            ClientError: the client is closed.
         """
         running = self._begin(coroutine)
         if running is None:
@@ -136,72 +143,6 @@ class LoopThread:
             if (closing := self._begin(close())) is not None:
                 closing.result()
 
-    @contextlib.contextmanager
-    def enter(self, context: AbstractAsyncContextManager[Item]) -> Iterator[Item]:
-        """Enter an asynchronous context, and leave it with the returned context."""
-
-        async def enter() -> Item:
-            return await context.__aenter__()
-
-        async def leave(error: BaseException | None) -> bool | None:
-            traceback = None if error is None else error.__traceback__
-            return await context.__aexit__(None if error is None else type(error), error, traceback)
-
-        value = self.run(enter())
-        try:
-            yield value
-        except BaseException as error:
-            if not self.run(leave(error)):
-                raise
-        else:
-            self.run(leave(None))
-
-
-async def _live(started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
-    ended = asyncio.Event()
-    started.set_result((asyncio.get_running_loop(), ended))
-    await ended.wait()
-
-
-class SyncClient:
-    """The API of one node for programs without asyncio, opened by `SyncClient.open`.
-
-    The methods are the methods of `Client`, which describe arguments, answers and errors. A method
-    blocks until the answer has come; iterators read as far as the program iterates. Threads may
-    share a client.
-
-    Args:
-        client: the client that sends the requests.
-        thread: the thread in which the client was opened.
-    """
-
-    def __init__(self, client: Client, thread: LoopThread) -> None:
-        self.client = client
-        self.thread = thread
-
-    @classmethod
-    @contextlib.contextmanager
-    def open(
-        cls,
-        url: str,
-        *,
-        token: str | None = None,
-        credential: Credential | None = None,
-        timeout_seconds: float = 120,
-        retry: Retry | None = None,
-    ) -> Iterator[Self]:
-        """Open a client of the node at `url`; see `Client.open`."""
-        with LoopThread.open() as thread:
-            opening = Client.open(
-                url,
-                token=token,
-                credential=credential,
-                timeout_seconds=timeout_seconds,
-                retry=retry,
-            )
-            with thread.enter(opening) as client:
-                yield cls(client, thread)
-
     @property
     def url(self) -> str:
         """The base URL of the node."""
@@ -219,6 +160,7 @@ class SyncClient:
     patch = _called(Client.patch)
     post = _called(Client.post)
     pages = _iterated(Client.pages)
+    answers = _iterated(Client.answers)
     call = _called(Client.call)
     call_pages = _iterated(Client.call_pages)
 
@@ -240,26 +182,17 @@ class SyncClient:
     modelsource = _called(Client.modelsource)
     put_modelsource = _called(Client.put_modelsource)
     capabilities = _called(Client.capabilities)
-    offered_capabilities = _called(Client.offered_capabilities)
-    put_capabilities = _called(Client.put_capabilities)
     update_capabilities = _called(Client.update_capabilities)
     validate = _called(Client.validate)
     validate_by_type = _called(Client.validate_by_type)
     search = _called(Client.search)
     references = _called(Client.references)
     diff = _called(Client.diff)
-    catalog_changes = _called(Client.catalog_changes)
-    catalog_change = _called(Client.catalog_change)
-    revisions = _called(Client.revisions)
-    revision = _called(Client.revision)
-    purge_revisions = _called(Client.purge_revisions)
     events = _iterated(Client.events)
 
-    listen = _listening(Client.listen)
     subscriptions = _called(Client.subscriptions)
     subscription = _called(Client.subscription)
     subscribe = _called(Client.subscribe)
-    try_subscription = _called(Client.try_subscription)
     unsubscribe = _called(Client.unsubscribe)
     pause_subscription = _called(Client.pause_subscription)
     resume_subscription = _called(Client.resume_subscription)
@@ -267,7 +200,6 @@ class SyncClient:
     test_subscription = _called(Client.test_subscription)
     delivery_attempts = _called(Client.delivery_attempts)
     dead_letters = _called(Client.dead_letters)
-    dead_letter_causes = _called(Client.dead_letter_causes)
     dead_letter = _called(Client.dead_letter)
     redeliver = _called(Client.redeliver)
     remove_dead_letter = _called(Client.remove_dead_letter)
@@ -287,72 +219,36 @@ class SyncClient:
     digest_lines = _iterated(Client.digest_lines)
     merged_digests = _called(Client.merged_digests)
     push = _called(Client.push)
-    repair = _called(Client.repair)
-    reconciliations = _called(Client.reconciliations)
-    tell_reconciliation = _called(Client.tell_reconciliation)
-    findings = _called(Client.findings)
-    finding = _called(Client.finding)
-    tell_findings = _called(Client.tell_findings)
-    url_of = _called(Client.url_of)
-    authorities = _called(Client.authorities)
-    federation = _called(Client.federation)
-    followers = _called(Client.followers)
-    arrivals = _called(Client.arrivals)
-    freshness = _called(Client.freshness)
 
     links = _called(Client.links)
     link = _called(Client.link)
     add_link = _called(Client.add_link)
-    try_link = _called(Client.try_link)
-    try_run = _called(Client.try_run)
     change_link = _called(Client.change_link)
     reset_link = _called(Client.reset_link)
     pause_link = _called(Client.pause_link)
     resume_link = _called(Client.resume_link)
     run_link = _called(Client.run_link)
     allow_link = _called(Client.allow_link)
-    adopt_link = _called(Client.adopt_link)
     remove_link = _called(Client.remove_link)
     conflicts = _called(Client.conflicts)
-    link_figures = _called(Client.link_figures)
 
     keys = _called(Client.keys)
     tell_keys = _called(Client.tell_keys)
-    signing = _called(Client.signing)
-    set_signing = _called(Client.set_signing)
-    rotate_signing = _called(Client.rotate_signing)
-    trusted = _called(Client.trusted)
-    trust = _called(Client.trust)
-    distrust = _called(Client.distrust)
-    check_signatures = _called(Client.check_signatures)
-
-    begin_recovery = _called(Client.begin_recovery)
-    recovery = _called(Client.recovery)
-    recovery_findings = _called(Client.recovery_findings)
-    change_recovery = _called(Client.change_recovery)
-    abort_recovery = _called(Client.abort_recovery)
-    begin_handover = _called(Client.begin_handover)
-    handovers = _called(Client.handovers)
-    handover = _called(Client.handover)
-    abort_handover = _called(Client.abort_handover)
-    tell_offer = _called(Client.tell_offer)
-    consent = _called(Client.consent)
-    handover_lines = _iterated(Client.handover_lines)
 
     whoami = _called(Client.whoami)
-    tokens = _called(Client.tokens)
-    token = _called(Client.token)
-    create_token = _called(Client.create_token)
-    revoke_token = _called(Client.revoke_token)
-    rules = _called(Client.rules)
-    rule = _called(Client.rule)
-    grant = _called(Client.grant)
-    change_rule = _called(Client.change_rule)
-    remove_rule = _called(Client.remove_rule)
-    holders = _called(Client.holders)
-    access_requests = _called(Client.access_requests)
-    request_access = _called(Client.request_access)
-    grant_request = _called(Client.grant_request)
-    decline_request = _called(Client.decline_request)
-    withdraw_request = _called(Client.withdraw_request)
-    audit = _called(Client.audit)
+
+
+async def _keep_open(
+    opening: AbstractAsyncContextManager[Client], started: Future[_Started]
+) -> None:
+    """Open a client in the thread of its loop, and keep the client open until the program ends."""
+    ended = asyncio.Event()
+    try:
+        async with opening as client:
+            started.set_result((client, asyncio.get_running_loop(), ended))
+            await ended.wait()
+    except Exception as error:
+        if started.done():
+            raise
+        # The program learns in its own thread why the client cannot be opened.
+        started.set_exception(error)

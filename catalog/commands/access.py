@@ -1,46 +1,38 @@
-"""The commands `access list`, `show`, `add` and `remove`: roles in groups."""
+"""The commands `access`: roles in groups, given by rules, and requests for roles."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catalog.commands.console import (
+    DEFAULT_URL,
     NO,
     AsJson,
-    CommandError,
+    Url,
+    call_node,
     cell,
     fail,
-    on_node,
     out,
+    print_answer,
     print_json,
-    run,
+    print_rows,
     table,
     wanted,
 )
-from catalog.commands.nodedatabase import (
-    BY_COMMAND,
-    DatabaseUrl,
-    DataDir,
-    NodeUrl,
-    in_audited_transaction,
-    settings_of,
-)
+from catalog.commands.nodedatabase import BY_COMMAND, NodePlace, node_place
+from catalog.commands.optionsets import with_options
 from catalog.model.timestamps import format_time
 
 if TYPE_CHECKING:
-    from catalog.client import Client
     from catalog.model.caller import Author
-    from catalog.operations.access import GrantingRule, NewRule
+    from catalog.operations.access import AccessDecision, AccessRequest, GrantingRule, NewRule
     from catalog.store.database import Connection
-
-T = TypeVar("T")
 
 _LISTED_AT_ONCE = 1000
 _PATHS_LISTED = 10
+_MOST_REQUESTS_LISTED = 10_000
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,65 +46,56 @@ app = typer.Typer(
 )
 
 RuleId = Annotated[str, typer.Argument(help="The id of the rule, as `concord access list` has it.")]
-_GROUP_HELP = (
-    "A group, as /schemagroups/contoso, with * for any characters: /schemagroups/contoso.* or "
-    "/*/contoso.*. Repeatable."
-)
+RequestId = Annotated[
+    str, typer.Argument(help="The id of the request, as `concord access requests` has it.")
+]
+Note = Annotated[str, typer.Option(help="What the caller who asked is told.", metavar="TEXT")]
+Group = Annotated[
+    str, typer.Argument(help="The group, such as /messagegroups/orders.", metavar="PATH")
+]
 
 
 @app.command("list")
-def list_(
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    as_json: AsJson = False,
-    url: NodeUrl = None,
-) -> None:
+@with_options(place=node_place)
+def list_(place: NodePlace, as_json: AsJson = False) -> None:
     """List the access rules: holder, role and groups. Of many groups, only the first are shown.
 
     Example: concord access list
     """
-    place = ("list", url, data_dir, database_url)
-    rules = ask_or_work(
-        place, lambda client: client.rules(), lambda connection, _: _list(connection)
+    from catalog.operations.access import LIST_RULES
+
+    rules = place.list_or_work(LIST_RULES, lambda page: page.rules, _list)
+    print_rows(
+        rules,
+        ("id", "role", "who", "groups", "since", "granted by"),
+        lambda rule: (
+            *(rule.id, rule.role, rule.who, _listed(rule)),
+            *(format_time(rule.createdat), rule.createdby),
+        ),
+        nothing="There are no rules; make one with `concord access add`.",
+        as_json=as_json,
     )
-    if as_json:
-        print_json(rules)
-        return
-    shown = table("id", "role", "who", "groups", "since", "granted by")
-    for rule in rules:
-        listed = ", ".join(rule.paths)
-        more = rule.pathscount - len(rule.paths)
-        groups = f"{listed} and {more} more" if more else listed
-        values = (rule.id, rule.role, rule.who, groups)
-        shown.add_row(*map(cell, (*values, format_time(rule.createdat), rule.createdby)))
-    out.print(shown if rules else "There are no rules; make one with `concord access add`.")
+
+
+def _listed(rule: GrantingRule) -> str:
+    more = rule.pathscount - len(rule.paths)
+    return ", ".join(rule.paths) + (f" and {more} more" if more else "")
 
 
 @app.command()
-def show(
-    id: RuleId,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    as_json: AsJson = False,
-    url: NodeUrl = None,
-) -> None:
+@with_options(place=node_place)
+def show(id: RuleId, place: NodePlace, as_json: AsJson = False) -> None:
     """Show a rule with every group of the rule.
 
     Example: concord access show 5be21f09aa
     """
-    place = ("show", url, data_dir, database_url)
-    rule = ask_or_work(
-        place, lambda client: client.rule(id), lambda connection, _: _show(connection, id)
-    )
-    if as_json:
-        print_json(rule)
-        return
-    out.print(cell(f"{rule.who} is {rule.role}, by {rule.createdby}, in"))
-    for path in rule.paths:
-        out.print(cell(path))
+    rule = _rule(place, id)
+    told = cell(f"{rule.who} is {rule.role}, by {rule.createdby}, in")
+    print_answer(rule, told, *map(cell, rule.paths), as_json=as_json)
 
 
 @app.command()
+@with_options(place=node_place)
 def add(
     role: Annotated[
         str,
@@ -131,11 +114,16 @@ def add(
             metavar="WHO",
         ),
     ],
-    group: Annotated[list[str], typer.Option(help=_GROUP_HELP, metavar="PATH")],
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
+    group: Annotated[
+        list[str],
+        typer.Option(
+            help="A group, as /schemagroups/contoso, with * for any characters: "
+            "/schemagroups/contoso.* or /*/contoso.*. Repeatable.",
+            metavar="PATH",
+        ),
+    ],
+    place: NodePlace,
     as_json: AsJson = False,
-    url: NodeUrl = None,
 ) -> None:
     """Grant a role in groups, also future groups. The rule takes effect within two seconds.
 
@@ -143,34 +131,29 @@ def add(
 
     Example: concord access add reader --to anonymous --group '/*/public.*'
     """
-    from catalog.operations.access import NewRule
+    from catalog.operations.access import CREATE_RULE, NewRule
 
     rule = wanted(NewRule, who=to, role=role, paths=group)
-    place = ("add", url, data_dir, database_url)
-    made = ask_or_work(
-        place,
-        lambda client: client.grant(rule),
-        lambda connection, operator: _grant(connection, operator, rule),
+    made = place.call_or_work(
+        CREATE_RULE, rule, work=lambda connection, operator: _grant(connection, operator, rule)
     )
-    if as_json:
-        print_json(made)
-        return
-    out.print(
+    print_answer(
+        made,
         f"Rule [bold]{cell(made.id)}[/]: {cell(made.who)} is {cell(made.role)} in "
-        f"{cell(', '.join(made.paths))}."
+        f"{cell(', '.join(made.paths))}.",
+        as_json=as_json,
     )
 
 
 @app.command()
+@with_options(place=node_place)
 def remove(
     id: RuleId,
+    place: NodePlace,
     group: Annotated[
         list[str] | None,
         typer.Option(help="Take only this one of its groups from the rule. Repeatable."),
     ] = None,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    url: NodeUrl = None,
 ) -> None:
     """Revoke a rule within two seconds, completely or for named groups.
 
@@ -178,26 +161,153 @@ def remove(
 
     Example: concord access remove 5be21f09aa --group /schemagroups/contoso.old
     """
-    from catalog.operations.access import RuleChanges
+    from catalog.operations.access import CHANGE_RULE, DELETE_RULE, RuleChanges
 
-    place = ("remove", url, data_dir, database_url)
-    rule = ask_or_work(
-        place, lambda client: client.rule(id), lambda connection, _: _show(connection, id)
-    )
+    rule = _rule(place, id)
     left = _without(rule.paths, group) if group else []
     if left:
         changes = wanted(RuleChanges, paths=left)
-        ask_or_work(
-            place,
-            lambda client: client.change_rule(id, changes),
-            lambda connection, _: _change(connection, id, left),
+        place.call_or_work(
+            CHANGE_RULE, changes, id=id, work=lambda connection, _: _change(connection, id, left)
         )
         out.print(f"Rule [bold]{cell(id)}[/] is for {len(left)} groups or patterns of groups now.")
         return
-    ask_or_work(
-        place, lambda client: client.remove_rule(id), lambda connection, _: _remove(connection, id)
-    )
+    place.call_or_work(DELETE_RULE, id=id, work=lambda connection, _: _remove(connection, id))
     out.print(f"Rule [bold]{cell(id)}[/] is gone.")
+
+
+@app.command()
+def request(
+    role: Annotated[
+        str, typer.Argument(help="reader, writer, replicator or admin.", metavar="ROLE")
+    ],
+    group: Group,
+    reason: Annotated[
+        str, typer.Option(help="Why, for those who decide.", metavar="TEXT", prompt=True)
+    ],
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Ask for a role in a group. Callers who may grant the role in the group decide.
+
+    The node needs to know who asks: CONCORD_TOKEN or --token. A caller may have 20 open requests.
+
+    Example: concord access request writer /messagegroups/orders --reason "We own the shop."
+    """
+    from catalog.operations.access import REQUEST_ACCESS, NewAccessRequest
+
+    asked = wanted(NewAccessRequest, role=role, path=group, reason=reason)
+    made = call_node(url, REQUEST_ACCESS, asked)
+    print_answer(
+        made,
+        f"Request [bold]{cell(made.id)}[/] waits for those who decide about {made.path}.",
+        "`concord access requests` tells what becomes of it.",
+        as_json=as_json,
+    )
+
+
+@app.command()
+@with_options(place=node_place)
+def requests(
+    place: NodePlace,
+    state: Annotated[
+        str | None, typer.Option(help="Only those that are open, granted or declined.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List requests for access: your own, and those that you may decide.
+
+    Example: concord access requests --state open
+    """
+    from catalog.operations.access import LIST_REQUESTS, AccessRequestsQuery
+
+    query = wanted(AccessRequestsQuery, state=state)
+    found = place.list_or_work(
+        LIST_REQUESTS,
+        lambda page: page.requests,
+        lambda connection, _: _list_requests(connection, query.state),
+        query=query,
+    )
+    print_rows(
+        found,
+        ("id", "state", "role", "group", "who", "reason", "since", "note"),
+        lambda each: (
+            *(each.id, each.state, each.role, each.path),
+            *(each.name or ("you" if each.isown else ""), each.reason),
+            *(format_time(each.createdat), each.note or ""),
+        ),
+        nothing="There are no requests.",
+        as_json=as_json,
+    )
+
+
+@app.command()
+@with_options(place=node_place)
+def grant(id: RequestId, place: NodePlace, note: Note = "", as_json: AsJson = False) -> None:
+    """Grant a request: a rule gives the role to the caller who asked.
+
+    Example: concord access grant 5be21f09aa --url http://127.0.0.1:8080
+    """
+    done = _decide(place, id, note, grants=True)
+    told = f"{cell(done.name or 'The caller')} is {done.role} in {cell(done.path)} by rule"
+    print_answer(done, f"{told} [bold]{cell(done.rule or '')}[/].", as_json=as_json)
+
+
+@app.command()
+@with_options(place=node_place)
+def decline(id: RequestId, place: NodePlace, note: Note = "", as_json: AsJson = False) -> None:
+    """Decline a request.
+
+    Example: concord access decline 5be21f09aa --note "Ask for reader."
+    """
+    done = _decide(place, id, note, grants=False)
+    print_answer(done, f"Request [bold]{cell(done.id)}[/] is declined.", as_json=as_json)
+
+
+@app.command()
+def withdraw(id: RequestId, url: Url = DEFAULT_URL) -> None:
+    """Take back a request of your own. A rule that was granted stays.
+
+    Example: concord access withdraw 5be21f09aa
+    """
+    from catalog.operations.access import WITHDRAW_REQUEST
+
+    call_node(url, WITHDRAW_REQUEST, id=id)
+    out.print(f"Request [bold]{cell(id)}[/] is gone.")
+
+
+@app.command()
+def holders(group: Group, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Show who may read and write a group: names to its admins, numbers to others.
+
+    Example: concord access holders /messagegroups/orders
+    """
+    from catalog.operations.access import LIST_HOLDERS, HoldersQuery
+
+    found = call_node(url, LIST_HOLDERS, query=wanted(HoldersQuery, of=group))
+    if as_json:
+        print_json(found)
+        return
+    if found.open:
+        out.print("This node is open: everybody may do everything.")
+    if found.authority:
+        out.print(f"A copy, which is written at its owner: {cell(found.authority)}")
+    out.print(f"Your roles there: {', '.join(found.yours) or 'none'}")
+    if found.holders is None:
+        numbers = ", ".join(f"{number} {role}" for role, number in found.numbers.items())
+        out.print(f"Roles are given {numbers or 'to nobody'}; its admins see to whom.")
+        return
+    shown = table("role", "who", "name", "by", "at")
+    for each in found.holders:
+        by = f"rule {each.rule}" if each.rule else each.by
+        shown.add_row(*map(cell, (each.role, each.who, each.name or "", by, each.path)))
+    out.print(shown)
+
+
+def _rule(place: NodePlace, id: str) -> GrantingRule:
+    from catalog.operations.access import GET_RULE
+
+    return place.call_or_work(GET_RULE, id=id, work=lambda connection, _: _show(connection, id))
 
 
 def _without(paths: list[str], taken: list[str]) -> list[str]:
@@ -207,34 +317,19 @@ def _without(paths: list[str], taken: list[str]) -> list[str]:
     return [path for path in paths if path not in unwanted]
 
 
-def ask_or_work(
-    place: tuple[str, str | None, Path | None, str | None],
-    ask: Callable[[Client], Awaitable[T]],
-    work: Callable[[Connection, Author], Awaitable[T]],
-) -> T:
-    """Ask the node at a URL, or work on the database of a node.
+def _decide(place: NodePlace, id: str, note: str, *, grants: bool) -> AccessRequest:
+    from catalog.operations.access import DECLINE_REQUEST, GRANT_REQUEST, AccessDecision
 
-    Args:
-        place: the name of the command, the URL of the node, the data directory of the node, and
-            the URL of the database. Without a URL of the node, the command uses the database.
-    """
-    command, url, data_dir, database_url = place
-    if url is not None:
-        return on_node(url, ask)
-    settings = settings_of(data_dir, database_url)
+    decision = wanted(AccessDecision, note=note)
 
-    async def attempt(connection: Connection, operator: Author) -> T:
-        from catalog.model.errors import XRegistryError
+    async def work(connection: Connection, operator: Author) -> AccessRequest:
+        return await _decided(connection, operator, id, decision, grants=grants)
 
-        try:
-            return await work(connection, operator)
-        except XRegistryError as error:
-            raise CommandError(error.title, error.detail) from error
-
-    return run(lambda: in_audited_transaction(settings, f"concord access {command}", attempt))
+    operation = GRANT_REQUEST if grants else DECLINE_REQUEST
+    return place.call_or_work(operation, decision, id=id, work=work)
 
 
-async def _list(connection: Connection) -> list[GrantingRule]:
+async def _list(connection: Connection, _: Author) -> list[GrantingRule]:
     from catalog.access.administration import rule_of
     from catalog.store.accessrules import first_paths, list_rules
 
@@ -278,3 +373,36 @@ async def _remove(connection: Connection, id: str) -> None:
     from catalog.store.accessrules import remove_rule
 
     await remove_rule(connection, id)
+
+
+async def _list_requests(connection: Connection, state: str | None) -> list[AccessRequest]:
+    from catalog.access.requestedroles import request_of
+    from catalog.store.accessrules import list_requests
+
+    found = await list_requests(
+        connection,
+        who="",
+        within=None,
+        state=state,
+        path=None,
+        after="",
+        limit=_MOST_REQUESTS_LISTED,
+    )
+    return [request_of(each, is_own=False, is_decidable=True) for each in found]
+
+
+async def _decided(
+    connection: Connection, operator: Author, id: str, decision: AccessDecision, *, grants: bool
+) -> AccessRequest:
+    from catalog.access.requestedroles import check_open, decide, request_of
+    from catalog.store.accessrules import find_request
+
+    found = await find_request(connection, id, locks=True)
+    if found is None:
+        fail(f"There is no request {id!r}.", "See `concord access requests`.", code=NO)
+    check_open(found)
+    operator.name_target(f"/access/requests/{id}")
+    decided = await decide(
+        connection, found, decision, "granted" if grants else "declined", by=BY_COMMAND
+    )
+    return request_of(decided, is_own=False, is_decidable=True)

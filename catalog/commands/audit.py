@@ -13,12 +13,12 @@ from catalog.commands.console import (
     DEFAULT_URL,
     AsJson,
     Url,
+    call_node,
     cell,
     json_of,
     on_node,
     out,
-    print_json,
-    table,
+    print_rows,
     wanted,
 )
 from catalog.model.masking import printable_json
@@ -72,7 +72,7 @@ def audit(
 
     Example: concord audit --outcome refused --follow
     """
-    from catalog.operations.audit import AuditQuery
+    from catalog.operations.audit import READ_AUDIT, AuditQuery
 
     query = wanted(
         AuditQuery,
@@ -87,19 +87,21 @@ def audit(
     if follow:
         on_node(url, lambda client: follow_audit(client, query, as_json=as_json))
         return
-    entries = on_node(url, lambda client: client.audit(query))
-    if as_json:
-        print_json(entries)
-        return
-    shown = table("time", "who", "from", "what", "about")
-    for entry in entries:
-        shown.add_row(*map(cell, _columns(entry, query)))
-    out.print(shown if entries else "The audit has no such entries.")
+    entries = call_node(url, READ_AUDIT, query=query).audit
+    print_rows(
+        entries,
+        ("time", "who", "from", "what", "about"),
+        lambda entry: _columns(entry, query),
+        nothing="The audit has no such entries.",
+        as_json=as_json,
+    )
 
 
 async def follow_audit(client: Client, query: AuditQuery, *, as_json: bool) -> None:
     """Print the entries of a page, oldest first, and then new entries as they come."""
-    entries = (await client.audit(query))[::-1]
+    from catalog.operations.audit import READ_AUDIT
+
+    entries = (await client.call(READ_AUDIT, query=query)).audit[::-1]
     # Reading resumes after the oldest entry of the page, not the newest: an entry of a transaction
     # that began earlier may still appear before the newest entry.
     after = entries[0].sequence if entries else "0.0"
@@ -107,7 +109,8 @@ async def follow_audit(client: Client, query: AuditQuery, *, as_json: bool) -> N
     while True:
         for entry in entries:
             _print_line(entry, query, as_json=as_json)
-        entries = await client.audit(query.model_copy(update={"after": after, "limit": None}))
+        further = query.model_copy(update={"after": after, "limit": None})
+        entries = (await client.call(READ_AUDIT, query=further)).audit
         if entries:
             after = entries[-1].sequence
         else:

@@ -10,8 +10,8 @@ from urllib.parse import quote, urlsplit
 import typer
 
 from catalog.commands.console import CommandError, cell, err
-from catalog.commands.nodesettings import read_settings
-from catalog.commands.nodetokens import token_for
+from catalog.commands.nodedatabase import read_settings
+from catalog.commands.secretsources import token_for
 
 if TYPE_CHECKING:
     from catalog.client import Client
@@ -83,7 +83,7 @@ async def authority_of(
     if not authority:
         yield client
         return
-    url = await client.url_of(authority)
+    url = await url_of(client, authority)
     if not url:
         raise CommandError(
             f"The groups are replicas, and no link leads to {authority}; nothing was sent.",
@@ -91,6 +91,17 @@ async def authority_of(
         )
     async with client_at(url) as there:
         yield there
+
+
+async def url_of(client: Client, authority: str) -> str:
+    """The URL of an authority: the authority if it is a URL, or else the source of its link.
+
+    The URL is empty if the node has no link from the authority.
+    """
+    if authority.startswith(("http://", "https://")):
+        return authority
+    sources = [link.source or "" for link in await client.links() if link.authority == authority]
+    return next((each for each in sources if each.startswith("http")), "")
 
 
 async def _authority_at(client: Client, path: str) -> str:

@@ -9,22 +9,26 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import orjson
 import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 
-from catalog.commands.terminal import PlainConsole, escaped
-from catalog.model.masking import printable_json
+from catalog.model.masking import printable, printable_json, printable_lines
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.progress import Progress
 
     from catalog.client import Client, Violation
+    from catalog.operations.operation import Answered, Operation, Taken
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound="BaseModel")
@@ -33,6 +37,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 NO = 1
 CANNOT = 2
 
+_UNFOLDED = 1_000_000
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _SPAN = re.compile(r"([1-9][0-9]{0,4})([hdw])", re.ASCII)
 
@@ -66,9 +71,48 @@ KeepUnknown = Annotated[
         "refuses, in the extension attribute `older`.",
     ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Report errors only.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Write to this file, not to stdout.", metavar="FILE"),
+]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="List every change, rewrite and note.")
 ]
+
+
+class PlainConsole(Console):
+    """A console that prints no control characters except those of rich itself.
+
+    `render` filters every text, also inside tables and trees. Markup is parsed before `render`, so
+    untrusted text must pass `escaped` first.
+
+    With `soft_wrap`, a table in a file or a pipe has one line per row, regardless of the width in
+    the environment (`COLUMNS`), because the reader expects a line per row.
+    """
+
+    @property
+    def options(self) -> ConsoleOptions:
+        options = super().options
+        if self.soft_wrap and not self.file.isatty():
+            return options.update(max_width=_UNFOLDED)
+        return options
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable_lines(segment.text), segment.style)
+
+
+def escaped(text: str) -> str:
+    """A text in one line, with the markup escaped."""
+    return escape(printable(text))
+
 
 out = PlainConsole(highlight=False, soft_wrap=True)
 err = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
@@ -120,12 +164,47 @@ def on_node(url: str, call: Callable[[Client], Awaitable[T]]) -> T:
 
     async def main() -> T:
         from catalog.client import Client
-        from catalog.commands.nodetokens import token_for
+        from catalog.commands.secretsources import token_for
 
         async with Client.open(url, token=token_for(url)) as client:
             return await call(client)
 
     return run(main)
+
+
+def call_node(
+    url: str,
+    operation: Operation[Taken, Answered],
+    body: Taken | None = None,
+    *,
+    query: BaseModel | None = None,
+    **at: str,
+) -> Answered:
+    """Call an operation of the node at a URL, see `Client.call`; a failure ends the command."""
+    return on_node(
+        url, lambda client: client.call(operation, body, query=query, headers=None, **at)
+    )
+
+
+def list_of(
+    url: str,
+    operation: Operation[Taken, Answered],
+    items: Callable[[Answered], Iterable[T]],
+    *,
+    query: BaseModel | None = None,
+    **at: str,
+) -> list[T]:
+    """The items in every page of an operation of the node at a URL.
+
+    Args:
+        items: takes the items out of a page.
+    """
+
+    async def listed(client: Client) -> list[T]:
+        pages = client.call_pages(operation, query=query, **at)
+        return [item async for page in pages for item in items(page)]
+
+    return on_node(url, listed)
 
 
 def sentence(violation: Violation) -> str:
@@ -195,6 +274,78 @@ def print_json(value: Any) -> None:
         out.print_json(text)
     else:
         sys.stdout.write(text + "\n")
+
+
+def print_answer(found: Any, *texts: RenderableType, as_json: bool) -> None:
+    """Print an answer as JSON, or in the words of `texts`, which are markup."""
+    if as_json:
+        print_json(found)
+        return
+    for text in texts:
+        out.print(text)
+
+
+def print_rows(
+    found: Sequence[T],
+    columns: Sequence[str],
+    row: Callable[[T], Iterable[Any]] | None = None,
+    *,
+    nothing: str,
+    as_json: bool,
+) -> None:
+    """Print answers as JSON, or as a table with a row for each.
+
+    Args:
+        row: the values of a row; by default the members of the answer with the names of `columns`.
+        nothing: the sentence for an empty table.
+    """
+    if as_json:
+        print_json(found)
+        return
+    shown = table(*columns)
+    for each in found:
+        shown.add_row(*map(cell, _members(each, columns) if row is None else row(each)))
+    out.print(shown if found else nothing)
+
+
+def _members(answer: Any, names: Iterable[str]) -> Iterable[Any]:
+    return map(json_of(answer).get, names)
+
+
+def write_output(content: bytes, output: Path | None) -> None:
+    """Write a document to a file, or to the standard output without a file."""
+    if output is None:
+        sys.stdout.buffer.write(content)
+        return
+    try:
+        output.write_bytes(content)
+    except OSError as error:
+        fail(f"{output} cannot be written: {error.strerror}.")
+    err.print(f"Wrote {cell(str(output))}.")
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask the user, unless the option `--yes` was given; the command ends without consent.
+
+    Without a terminal, the command ends with the advice to give the option.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        fail("There is no terminal to ask at; nothing was done.", "Add --yes.")
+    if not typer.confirm(question, err=True):
+        err.print("Nothing was done.")
+        raise typer.Exit(NO)
+
+
+def object_in(file: Path) -> dict[str, Any]:
+    """The object in a JSON or YAML file; the command ends if the file has none."""
+    from catalog.documents.serialization import SourceFileError, read_object_file
+
+    try:
+        return read_object_file(file)
+    except SourceFileError as error:
+        fail(error.message, error.hint)
 
 
 def table(*columns: str, title: str | None = None) -> Table:

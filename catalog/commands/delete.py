@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -10,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.commands.authorities import Follow, client_at
+from catalog.commands.authorities import Follow, client_at, url_of
 from catalog.commands.console import (
     DEFAULT_URL,
     NO,
     AsJson,
     Url,
+    Yes,
     cell,
+    confirm,
     err,
     fail,
     on_node,
@@ -32,18 +33,11 @@ app = typer.Typer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionTarget:
-    """An entity to delete, and optionally the epoch that the entity must have."""
-
-    xid: Xid
-    epoch: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FoundTarget:
     """The state of a target before it is deleted.
 
     Args:
+        wanted: the epoch that the target must have, if any.
         epoch: the current epoch; of a resource, the epoch of the meta.
         holds: the number of direct children by plural.
         is_only_version: the target is the only version of a resource, and the resource is deleted
@@ -52,7 +46,8 @@ class FoundTarget:
         origin: the xid of a replica at the authority.
     """
 
-    target: DeletionTarget
+    xid: Xid
+    wanted: int | None
     epoch: int | None
     holds: Mapping[str, int]
     is_only_version: bool
@@ -61,8 +56,8 @@ class FoundTarget:
 
     def as_json(self, *, is_deleted: bool) -> dict[str, Any]:
         return {
-            "xid": str(self.target.xid),
-            "kind": self.target.xid.kind,
+            "xid": str(self.xid),
+            "kind": self.xid.kind,
             "epoch": self.epoch,
             "holds": dict(self.holds),
             "deleted": is_deleted,
@@ -71,7 +66,7 @@ class FoundTarget:
     def __str__(self) -> str:
         """The target with the epoch and the entities that are deleted along with the target."""
         below = ", ".join(f"{count} {plural}" for plural, count in self.holds.items() if count)
-        text = f"{self.target.xid} (epoch {self.epoch})" + (f" with {below}" if below else "")
+        text = f"{self.xid} (epoch {self.epoch})" + (f" with {below}" if below else "")
         if self.is_only_version:
             text += " and its resource, which has no other version"
         return text + (f", a replica of {self.authority}" if self.authority else "")
@@ -86,11 +81,7 @@ def delete(
             help="Groups, resources or versions, each with the epoch that it must have, if any.",
         ),
     ],
-    epoch: Annotated[
-        int | None,
-        typer.Option(help="The epoch that the one XID must have.", metavar="N", min=0),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    yes: Yes = False,
     follow: Follow = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -109,28 +100,23 @@ def delete(
     Exit codes: 0 all deleted; 1 the node refuses, an entity does not exist, or you say no; 2 the
     command could not do its work.
     """
-    targets = _parse_all(xids, epoch)
-    if not yes and not sys.stdin.isatty():
-        fail("There is no terminal to ask at; nothing was deleted.", "Add --yes.")
+    targets = _parse_all(xids)
     on_node(
         url,
         lambda client: _delete_all(client, targets, is_agreed=yes, follows=follow, as_json=as_json),
     )
 
 
-def _parse_all(texts: Sequence[str], epoch: int | None) -> list[DeletionTarget]:
+def _parse_all(texts: Sequence[str]) -> dict[Xid, int | None]:
+    """The xids of texts such as XID=EPOCH, each with the epoch that the entity must have."""
     targets = [_parse(text) for text in texts]
-    if epoch is not None:
-        if len(targets) > 1 or targets[0].epoch is not None:
-            fail("--epoch goes with one XID.", "Give each its own like this: XID=EPOCH.")
-        return [DeletionTarget(xid=targets[0].xid, epoch=epoch)]
-    for one, other in combinations(targets, 2):
-        if f"{other.xid}/".startswith(f"{one.xid}/") or f"{one.xid}/".startswith(f"{other.xid}/"):
-            fail(f"{one.xid} and {other.xid} overlap.", "Name each entity only once.")
-    return targets
+    for (one, _), (other, _) in combinations(targets, 2):
+        if f"{other}/".startswith(f"{one}/") or f"{one}/".startswith(f"{other}/"):
+            fail(f"{one} and {other} overlap.", "Name each entity only once.")
+    return dict(targets)
 
 
-def _parse(text: str) -> DeletionTarget:
+def _parse(text: str) -> tuple[Xid, int | None]:
     path, equals, number = text.partition("=")
     try:
         xid = Xid.parse(path)
@@ -140,24 +126,22 @@ def _parse(text: str) -> DeletionTarget:
         fail(f"{text} is no group, resource or version.", "An xid is like /messagegroups/weather.")
     if equals and not (number.isascii() and number.isdecimal()):
         fail(f"{text} has no epoch after the =.", "An epoch is a number.")
-    return DeletionTarget(xid=xid, epoch=int(number) if equals else None)
+    return xid, int(number) if equals else None
 
 
 async def _delete_all(
     client: Client,
-    targets: Sequence[DeletionTarget],
+    targets: Mapping[Xid, int | None],
     *,
     is_agreed: bool,
     follows: bool,
     as_json: bool,
 ) -> None:
-    found = [await _find(client, target) for target in targets]
+    found = [await _find(client, xid, epoch) for xid, epoch in targets.items()]
     if not is_agreed:
         for each in found:
             err.print(cell(str(each)))
-        if not typer.confirm("Delete?", err=True):
-            err.print("Nothing was deleted.")
-            raise typer.Exit(NO)
+        confirm("Delete?", yes=False)
     deleted: list[FoundTarget] = []
     try:
         for each in found:
@@ -170,18 +154,18 @@ async def _delete_all(
         if as_json:
             print_json([each.as_json(is_deleted=each in deleted) for each in found])
         elif deleted and len(deleted) < len(found):
-            left = ", ".join(str(each.target.xid) for each in found[len(deleted) :])
+            left = ", ".join(str(each.xid) for each in found[len(deleted) :])
             err.print(f"Not deleted: {cell(left)}.")
 
 
-async def _find(client: Client, target: DeletionTarget) -> FoundTarget:
-    xid = target.xid
+async def _find(client: Client, xid: Xid, wanted: int | None) -> FoundTarget:
     is_resource = xid.kind == "resource"
     shown = await client.entity(str(xid), inline=["meta"] if is_resource else [])
     resource = await client.entity(str(xid.resource)) if xid.vid else {}
     authority = str(shown.get("authority", ""))
     return FoundTarget(
-        target=target,
+        xid=xid,
+        wanted=wanted,
         epoch=(shown["meta"] if is_resource else shown).get("epoch"),
         holds={
             name.removesuffix("count"): count
@@ -198,7 +182,7 @@ async def _delete(client: Client, found: FoundTarget, *, follows: bool) -> None:
     from catalog.client import Refused
 
     try:
-        await client.delete(str(found.target.xid), epoch=found.target.epoch)
+        await client.delete(str(found.xid), epoch=found.wanted)
     except Refused as refused:
         if refused.problem.name != "readonly" or not found.authority:
             raise
@@ -207,7 +191,7 @@ async def _delete(client: Client, found: FoundTarget, *, follows: bool) -> None:
         if follows and there.endswith(found.origin):
             await _delete_at(there.removesuffix(found.origin), found)
             return
-        url = await client.url_of(found.authority)
+        url = await url_of(client, found.authority)
         command = f": concord delete {found.origin} --url {url}" if url else "."
         hint = f"{found.authority} is its authority. Delete it there{command}"
         fail(refused.message, hint, code=NO)
@@ -216,4 +200,4 @@ async def _delete(client: Client, found: FoundTarget, *, follows: bool) -> None:
 async def _delete_at(url: str, found: FoundTarget) -> None:
     """Delete a replica's original."""
     async with client_at(url) as authority:
-        await authority.delete(found.origin, epoch=found.target.epoch)
+        await authority.delete(found.origin, epoch=found.wanted)

@@ -1,26 +1,16 @@
-"""The command `events`, and how commands choose and print events."""
+"""The command `events`, and the options that choose events."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import AsyncIterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
-from catalog.commands.console import (
-    DEFAULT_URL,
-    AsJson,
-    Url,
-    cell,
-    err,
-    fail,
-    on_node,
-    out,
-    wanted,
-)
+from catalog.commands.console import DEFAULT_URL, AsJson, Url, cell, err, fail, on_node, out, wanted
 from catalog.model.masking import printable_json
 
 if TYPE_CHECKING:
@@ -91,7 +81,18 @@ def events(
 
 async def _follow(client: Client, query: EventsQuery, *, as_json: bool) -> None:
     err.print(f"Following {client.url}; Ctrl-C ends it.")
-    await print_until_interrupted(client.events(query), as_json=as_json)
+    following = asyncio.current_task()
+    assert following is not None, "a command runs in a task"
+    # A signal ends the stream, not the process, so that the client leaves the node in order.
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, following.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        async with contextlib.aclosing(client.events(query)) as events:
+            async for event in events:
+                if as_json:
+                    print(printable_json(orjson.dumps(dict(event)).decode()), flush=True)
+                else:
+                    out.print(event_line(event))
 
 
 def filter_in(text: str) -> Any:
@@ -103,34 +104,6 @@ def filter_in(text: str) -> Any:
             f"The filter {text!r} is not JSON.",
             """Write it like '{"prefix": {"subject": "/messagegroups/"}}'.""",
         )
-
-
-async def print_until_interrupted(
-    found: AsyncIterable[Mapping[str, Any]], *, as_json: bool
-) -> None:
-    """Print events on arrival, until the user interrupts the command or no event can come."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    # A signal must not end the process before the client has left the node in order.
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, stop.set)
-    waiting = asyncio.create_task(stop.wait())
-    printing = asyncio.create_task(_print(found, as_json=as_json))
-    try:
-        await asyncio.wait((waiting, printing), return_when=asyncio.FIRST_COMPLETED)
-        if printing.done():
-            printing.result()
-    finally:
-        waiting.cancel()
-        printing.cancel()
-        await asyncio.gather(waiting, printing, return_exceptions=True)
-
-
-async def _print(found: AsyncIterable[Mapping[str, Any]], *, as_json: bool) -> None:
-    async for event in found:
-        if as_json:
-            print(printable_json(orjson.dumps(dict(event)).decode()), flush=True)
-        else:
-            out.print(event_line(event))
 
 
 def event_line(event: Any) -> str:

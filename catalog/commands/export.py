@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catalog.commands.console import DEFAULT_URL, Url, cell, err, fail, on_node, out, print_json
+from catalog.commands.console import (
+    DEFAULT_URL,
+    Output,
+    Url,
+    cell,
+    err,
+    fail,
+    on_node,
+    out,
+    print_json,
+    write_output,
+)
 from catalog.documents.migration import EDITIONS, NEWEST_EDITION
 
 if TYPE_CHECKING:
@@ -36,9 +45,7 @@ def export(
         bool,
         typer.Option("--mine", help="Leave out the groups that other nodes are the authority of."),
     ] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")
-    ] = None,
+    output: Output = None,
     format: Annotated[
         str | None,
         typer.Option(
@@ -137,14 +144,7 @@ def export(
         # The rewrite to an older edition relies on the members and types of the newest edition.
         except (AttributeError, LookupError, TypeError, ValueError):
             fail(f"What {url} answered is no document, so it cannot be written as {edition}.")
-    if output is None:
-        sys.stdout.buffer.write(text)
-        return
-    try:
-        output.write_bytes(text)
-    except OSError as error:
-        fail(f"{output} cannot be written: {error.strerror}.")
-    err.print(f"Wrote {cell(str(output))}.")
+    write_output(text, output)
 
 
 def _show_losses(losses: Sequence[Loss]) -> None:

@@ -12,13 +12,12 @@ from catalog.commands.console import (
     NO,
     AsJson,
     CommandError,
-    cell,
     err,
     fail,
     out,
     print_json,
+    print_rows,
     run,
-    table,
 )
 from catalog.commands.nodedatabase import (
     DatabaseUrl,
@@ -73,13 +72,9 @@ def list_(
     keys = _keys_of(settings)
     counts = run(lambda: in_database(settings, count_secrets))
     rows = _rows(keys, counts)
-    if as_json:
-        print_json(rows)
-        return
-    shown = table("key", "use", "secrets")
-    for row in rows:
-        shown.add_row(*map(cell, row.values()))
-    out.print(shown)
+    print_rows(
+        rows, ("key", "use", "secrets"), lambda row: row.values(), nothing="", as_json=as_json
+    )
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from catalog.commands.console import (
     AsJson,
     Url,
     cell,
-    fail,
+    object_in,
     on_node,
     out,
     print_json,
@@ -56,7 +56,7 @@ def set_model(file: File, url: Url = DEFAULT_URL) -> None:
     Exit codes: 0 replaced; 1 the node refuses, and lists the reasons; 2 the command could not do
     its work.
     """
-    document = _read(file)
+    document = object_in(file)
     on_node(url, lambda client: client.put_modelsource(document))
     groups = document.get("groups") or {}
     out.print(f"The model is replaced. It has {', '.join(map(cell, groups)) or 'no groups'}.")
@@ -74,9 +74,8 @@ def show_capabilities(
 
     Example: concord capabilities show --offered
     """
-    found = on_node(
-        url, lambda client: client.offered_capabilities() if offered else client.capabilities()
-    )
+    path = "/capabilitiesoffered" if offered else "/capabilities"
+    found = on_node(url, lambda client: client.get(path))
     if as_json or offered:
         print_json(found)
         return
@@ -94,15 +93,6 @@ def set_capabilities(file: File, url: Url = DEFAULT_URL) -> None:
 
     Exit codes: 0 changed; 1 the node does not offer a value; 2 the command could not do its work.
     """
-    document = _read(file)
+    document = object_in(file)
     on_node(url, lambda client: client.update_capabilities(document))
     out.print(f"Changed: {', '.join(map(cell, document)) or 'nothing'}.")
-
-
-def _read(file: Path) -> dict[str, Any]:
-    from catalog.documents.serialization import SourceFileError, read_object_file
-
-    try:
-        return read_object_file(file)
-    except SourceFileError as error:
-        fail(error.message, error.hint)

@@ -1,4 +1,4 @@
-"""Reads parts of a catalog, with all that the parts refer to."""
+"""Takes parts out of a catalog or a document, with all that the parts refer to."""
 
 from __future__ import annotations
 
@@ -99,3 +99,37 @@ async def _is_absent(client: Client, path: str) -> bool:
             raise
         return True
     return False
+
+
+def select(groups: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
+    """The groups and resources at paths, with all that they refer to.
+
+    Args:
+        groups: the groups by plural.
+        paths: the paths of groups or resources; paths without an entity are left out.
+    """
+    found: dict[str, Any] = {}
+    wanted = {f"/{path.strip('/')}" for path in paths}
+    for _ in range(_MOST_ROUNDS):
+        for path in sorted(wanted):
+            _add(groups, path, found)
+        wanted = {path for path in entities_named_in(found) if not is_in(found, path)}
+        wanted = {path for path in wanted if is_in(groups, path)}
+        if not wanted:
+            break
+    return found
+
+
+def _add(groups: Mapping[str, Any], path: str, found: dict[str, Any]) -> None:
+    names = path.split("/")[1:]
+    if len(names) not in (2, 4) or not is_in(groups, path):
+        return
+    plural, gid = names[:2]
+    group = groups[plural][gid]
+    if len(names) == 2:
+        found.setdefault(plural, {})[gid] = group
+        return
+    resources, rid = names[2:]
+    others = {name: value for name, value in group.items() if name != resources}
+    kept = found.setdefault(plural, {}).setdefault(gid, others)
+    kept[resources] = {**kept.get(resources, {}), rid: group[resources][rid]}

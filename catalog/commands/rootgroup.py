@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from catalog.commands.console import EXIT_CODES, cell, err
-from catalog.commands.nodetokens import FILE_VARIABLE, TOKEN_VARIABLE, give_token
+from catalog.commands.secretsources import FILE_VARIABLE, TOKEN_VARIABLE, give_token
 
 _PANELS = {
     "Publish": (
@@ -19,13 +19,12 @@ _PANELS = {
         *("model", "subscription"),
     ),
     "Find": (
-        *("search", "references", "compare", "changes", "revisions", "counts", "get", "list"),
+        *("search", "references", "compare", "changes", "revisions", "get", "list"),
         *("events", "export", "generate", "mcp"),
     ),
     "Federate": (
         *(
             "link",
-            "accept",
             "reconcile",
             "snapshot",
             "watch",

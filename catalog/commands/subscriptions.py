@@ -1,24 +1,21 @@
-"""The command group `subscription`, and its commands `add`, `list`, `show`, `remove`, `listen`."""
+"""The commands `subscription add`, `list`, `show`, `remove` and `protocols`."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 
-from catalog.commands import (
-    deadletters,
-    deliveryprotocols,
-    keyexchange,
-    subscriptionlife,
-    verify,
-)
+from catalog.commands import deliveries, deliverysignatures
 from catalog.commands.console import (
     DEFAULT_URL,
     AsJson,
     Url,
+    call_node,
     cell,
-    err,
     fail,
     fields,
     json_of,
@@ -28,50 +25,25 @@ from catalog.commands.console import (
     table,
     wanted,
 )
-from catalog.commands.events import (
-    EventFilters,
-    EventTypes,
-    filter_in,
-    print_until_interrupted,
-)
-from catalog.commands.sinkoptions import (
-    CredentialFile,
-    Protocol,
-    ProtocolSettings,
-    Signature,
-    User,
-    credential_of,
-    protocol_of,
-    settings_of,
-)
-from catalog.commands.subscriptionlife import SubscriptionId
+from catalog.commands.deliveries import SubscriptionId
+from catalog.commands.events import EventFilters, EventTypes, filter_in
+from catalog.commands.secretsources import secret_object, text_of
 from catalog.model.masking import counted
+from catalog.model.sinkterms import SignatureScheme
 
 if TYPE_CHECKING:
-    from catalog.client import Client
     from catalog.operations.subscriptions import DeliveryStatus, TriedSubscription
+
+SECRET_VARIABLE = "CONCORD_SINK_SECRET"
+_CREDENTIAL = '{"credentialtype": "PLAIN", "identifier": "bob", "secret": "…"}'
+_PREFIX = "protocolsettings."
 
 app = typer.Typer(no_args_is_help=True, help="Send the changes of a catalog as CloudEvents.")
 
-app.add_typer(deliveryprotocols.app)
-app.add_typer(verify.app)
-app.add_typer(subscriptionlife.app)
-app.add_typer(deadletters.app, name="deadletters")
-app.add_typer(keyexchange.app, name="keys")
-
-Structured = Annotated[
-    bool,
-    typer.Option("--structured", help="Send an event as one JSON object, its attributes included."),
-]
-
-Interval = Annotated[
-    float | None,
-    typer.Option(
-        help="Send at most one event in this time: the latest of those that occurred in it.",
-        metavar="SECONDS",
-        min=0,
-    ),
-]
+app.add_typer(deliverysignatures.app)
+app.add_typer(deliveries.app)
+app.add_typer(deliveries.deadletters_app, name="deadletters")
+app.add_typer(deliverysignatures.keys_app, name="keys")
 
 
 @app.command()
@@ -79,13 +51,64 @@ def add(
     sink: Annotated[str, typer.Option(help="The URL that events are sent to.", metavar="URL")],
     types: EventTypes = None,
     filters: EventFilters = None,
-    structured: Structured = False,
-    interval: Interval = None,
-    protocol: Protocol = None,
-    settings: ProtocolSettings = None,
-    signature: Signature = None,
-    user: User = None,
-    credential: CredentialFile = None,
+    structured: Annotated[
+        bool,
+        typer.Option(
+            "--structured", help="Send an event as one JSON object, its attributes included."
+        ),
+    ] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            help="Send at most one event in this time: the latest of those that occurred in it.",
+            metavar="SECONDS",
+            min=0,
+        ),
+    ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            help="The delivery protocol, such as HTTP or KAFKA; `concord subscription protocols` "
+            "lists them. Without it, the scheme of the sink's URL decides: kafka:// is KAFKA, "
+            "mqtt:// MQTT5.",
+            metavar="NAME",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--setting",
+            help="A setting of the protocol, such as topicname=events. Repeatable. A value that is "
+            "JSON counts as JSON, so a text of digits needs quotes: 'topicname=\"2026\"'.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
+    signature: Annotated[
+        SignatureScheme | None,
+        typer.Option(
+            help="Sign every request over HTTP, as Standard Webhooks say, with a key that the node "
+            "makes. It is printed for the receiver, who checks requests with it: the public key "
+            "for ed25519, the shared secret, this once, for hmac-sha256.",
+        ),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user",
+            help=f"The user that the node proves to be, with the password that {SECRET_VARIABLE} "
+            "has: a command line can be read by others on the machine.",
+            metavar="NAME",
+        ),
+    ] = None,
+    credential: Annotated[
+        str | None,
+        typer.Option(
+            "--credential",
+            help=f"A file with the sinkcredential in JSON, such as {_CREDENTIAL}; - is standard "
+            "input.",
+            metavar="FILE",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -103,21 +126,26 @@ def add(
 
     To a topic of Kafka: concord subscription add --sink kafka://HOST:9092/TOPIC
     """
-    from catalog.operations.subscriptions import NewSubscription
+    from catalog.operations.subscriptions import (
+        TRY_SUBSCRIPTION,
+        NewSubscription,
+        NewSubscriptionQuery,
+    )
 
     chosen = {"contentmode": "structured"} if structured else {}
     definition = wanted(
         NewSubscription,
         sink=sink,
-        protocol=protocol or protocol_of(sink),
+        protocol=protocol or _protocol_of(sink),
         types=types or [],
         filters=[filter_in(text) for text in filters or []],
-        protocolsettings=chosen | settings_of(settings or [], signature),
-        sinkcredential=credential_of(user, credential),
+        protocolsettings=chosen | _settings(settings or [], signature),
+        sinkcredential=_credential(user, credential),
         config={} if interval is None else {"interval": interval},
     )
     if dry_run:
-        _print_trial(on_node(url, lambda client: client.try_subscription(definition)), as_json)
+        query = NewSubscriptionQuery(dryrun=True)
+        _print_trial(call_node(url, TRY_SUBSCRIPTION, definition, query=query), as_json)
         return
     subscription = on_node(url, lambda client: client.subscribe(definition))
     if as_json:
@@ -127,7 +155,8 @@ def add(
         once = " once this has consented" if subscription.status.state == "pending" else ""
         out.print(f"Subscription [bold]{cell(subscription.id)}[/] sends to {sent_to}{once}.")
         for key in subscription.signingkeys or ():
-            keyexchange.print_key(key)
+            for line in deliverysignatures.key_lines(key):
+                out.print(line)
 
 
 def _print_trial(found: TriedSubscription, as_json: bool) -> None:
@@ -234,33 +263,93 @@ def remove(id: SubscriptionId, url: Url = DEFAULT_URL) -> None:
     out.print(f"Subscription [bold]{cell(id)}[/] is removed.")
 
 
-@app.command()
-def listen(
-    types: EventTypes = None,
-    filters: EventFilters = None,
-    port: Annotated[
-        int, typer.Option(help="The port to listen on; any free one if 0.", min=0, max=65535)
-    ] = 0,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Print events as they occur, until Ctrl-C.
-
-    The command subscribes with a sink on this machine, and ends the subscription when it stops. A
-    node that cannot reach this machine needs `concord subscription add` instead.
-
-    Example: concord subscription listen --type io.xregistry.resource.created
-    """
-    parsed = [filter_in(text) for text in filters or []]
-    on_node(url, lambda client: _listen(client, types or [], parsed, port, as_json=as_json))
+def _settings(texts: list[str], signature: SignatureScheme | None) -> dict[str, Any]:
+    """The protocol settings of `NAME=VALUE` texts, with the signature."""
+    given = dict(map(_setting, texts))
+    if signature is None:
+        return given
+    if "signature" in given:
+        fail("--signature and --setting signature=… exclude each other.")
+    return {**given, "signature": signature}
 
 
-async def _listen(
-    client: Client, types: list[str], filters: list[Any], port: int, *, as_json: bool
-) -> None:
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        # The message does not quote the text, which may be a secret.
+        fail("A setting needs a name and a value.", "Write it like --setting topicname=events.")
     try:
-        async with client.listen(types=types, filters=filters, port=port) as events:
-            err.print(f"Listening to {client.url}; Ctrl-C ends it.")
-            await print_until_interrupted(events, as_json=as_json)
-    except OSError as error:
-        fail(f"Port {port} cannot be used: {error.strerror}.", "Choose another with --port.")
+        return name, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return name, value
+
+
+def _credential(user: str | None, file: str | None) -> dict[str, Any] | None:
+    """The credential of a user with a password, or of a file; `None` without either."""
+    if user is not None and file is not None:
+        fail("--user and --credential exclude each other.")
+    if user is not None:
+        return _password_of(user)
+    return None if file is None else secret_object(text_of(file), file, _CREDENTIAL)
+
+
+def _password_of(user: str) -> dict[str, Any]:
+    secret = os.environ.get(SECRET_VARIABLE)
+    if not secret:
+        fail(
+            f"The variable {SECRET_VARIABLE} has no password for {user}.",
+            f"Set it for this command: read -rs {SECRET_VARIABLE}; export {SECRET_VARIABLE}",
+        )
+    return {"credentialtype": "PLAIN", "identifier": user, "secret": secret}
+
+
+def _protocol_of(sink: str) -> str:
+    """The delivery protocol for the scheme of a sink's URL; HTTP for an unknown scheme."""
+    from catalog.subscriptions.sinks.protocols import PROTOCOLS
+
+    scheme = sink.partition(":")[0].lower()
+    speaking = (name for name, each in PROTOCOLS.items() if scheme in each.schemes[name])
+    return next(speaking, "HTTP")
+
+
+@app.command()
+def protocols(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the protocols by which a node can send events, with the settings of each protocol.
+
+    Example: concord subscription protocols
+    """
+    described = on_node(url, lambda client: client.get("/openapi.json"))
+    found = list(_protocols_in(described))
+    if as_json:
+        print_json(found)
+        return
+    overview = table("protocol", "installed", "URLs")
+    settings = table("protocol", "setting", "default", "meaning")
+    for protocol in found:
+        name = cell(protocol["name"])
+        schemes = ", ".join(f"{scheme}://" for scheme in protocol["schemes"])
+        overview.add_row(name, cell(protocol.get("missing", "yes")), cell(schemes))
+        for setting in protocol["settings"]:
+            default = "(required)" if setting["required"] else cell(setting["default"])
+            settings.add_row(name, cell(setting["name"]), default, cell(setting["description"]))
+    out.print(overview)
+    out.print(settings)
+
+
+def _protocols_in(described: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The delivery protocols in the OpenAPI document of a node."""
+    for name, schema in described["components"]["schemas"].items():
+        if name.startswith(_PREFIX):
+            required = schema.get("required", ())
+            yield {
+                **schema["x-delivery-protocol"],
+                "settings": [
+                    {
+                        "name": setting,
+                        "required": setting in required,
+                        "default": about.get("default"),
+                        "description": about.get("description", ""),
+                    }
+                    for setting, about in schema.get("properties", {}).items()
+                ],
+            }

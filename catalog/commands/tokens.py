@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -12,32 +12,23 @@ from catalog.commands.console import (
     DEFAULT_URL,
     NO,
     AsJson,
-    CommandError,
     Url,
+    call_node,
     cell,
     err,
     fail,
-    on_node,
     out,
     print_json,
-    run,
+    print_rows,
     span_from,
-    table,
     wanted,
 )
-from catalog.commands.nodedatabase import (
-    BY_COMMAND,
-    DatabaseUrl,
-    DataDir,
-    NodeUrl,
-    in_audited_transaction,
-    in_database,
-    settings_of,
-)
+from catalog.commands.nodedatabase import BY_COMMAND, NodePlace, node_place
+from catalog.commands.optionsets import with_options
 
 if TYPE_CHECKING:
     from catalog.model.caller import Author
-    from catalog.operations.access import NewToken, PathGrant, Token
+    from catalog.operations.access import NewToken, PathGrant, Token, Tokens
     from catalog.store.database import Connection
 
 _MOST_SHOWN = 10
@@ -58,6 +49,7 @@ single = typer.Typer()
 
 
 @app.command()
+@with_options(place=node_place)
 def add(
     role: Annotated[
         list[str],
@@ -68,6 +60,7 @@ def add(
             metavar="ROLE",
         ),
     ],
+    place: NodePlace,
     name: Annotated[str, typer.Option(help="What the token is for.")] = "",
     group: Annotated[
         list[str] | None,
@@ -84,10 +77,7 @@ def add(
             metavar="WHEN",
         ),
     ] = None,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
     as_json: AsJson = False,
-    url: NodeUrl = None,
 ) -> None:
     """Make a token and print it once; the node stores only a digest of the token.
 
@@ -95,23 +85,15 @@ def add(
 
     Example: concord token add --role writer --group '/schemagroups/contoso.*' --name contoso
     """
-    from catalog.operations.access import NewToken
+    from catalog.operations.access import CREATE_TOKEN, NewToken
 
     paths = group or ["/"]
     grants = [{"role": each, "path": path} for each in role for path in paths]
     end = None if expires is None else _end(expires)
     token = wanted(NewToken, name=name, grants=grants, expiresat=end)
-    if url is not None:
-        made = on_node(url, lambda client: client.create_token(token))
-    else:
-        settings = settings_of(data_dir, database_url)
-        made = run(
-            lambda: in_audited_transaction(
-                settings,
-                "concord token add",
-                lambda connection, operator: _create(connection, operator, token),
-            )
-        )
+    made = place.call_or_work(
+        CREATE_TOKEN, token, work=lambda connection, operator: _create(connection, operator, token)
+    )
     if as_json:
         print_json(made)
         return
@@ -123,49 +105,36 @@ def add(
 
 
 @app.command("list")
-def list_(
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    as_json: AsJson = False,
-    url: NodeUrl = None,
-) -> None:
+@with_options(place=node_place)
+def list_(place: NodePlace, as_json: AsJson = False) -> None:
     """List the tokens of a node with the time of the last use, to the minute.
 
     Example: concord token list
     """
-    if url is not None:
-        tokens = on_node(url, lambda client: client.tokens())
-    else:
-        settings = settings_of(data_dir, database_url)
-        tokens = run(lambda: in_database(settings, _list))
-    if as_json:
-        print_json(tokens)
-        return
-    columns = ("id", "name", "roles", "created", "expires", "last used")
-    shown = table(*columns)
-    for token in tokens:
-        times = map(_time, (token.createdat, token.expiresat, token.usedat))
-        shown.add_row(*map(cell, (token.id, token.name, _roles(token.grants), *times)))
-    out.print(shown if tokens else "There are no tokens; make one with `concord token add`.")
+    from catalog.operations.access import LIST_TOKENS
+
+    print_rows(
+        place.call_or_work(LIST_TOKENS, work=_list).tokens,
+        ("id", "name", "roles", "created", "expires", "last used"),
+        lambda token: (
+            *(token.id, token.name, _roles(token.grants)),
+            *map(_time, (token.createdat, token.expiresat, token.usedat)),
+        ),
+        nothing="There are no tokens; make one with `concord token add`.",
+        as_json=as_json,
+    )
 
 
 @app.command()
-def show(
-    id: TokenId,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    as_json: AsJson = False,
-    url: NodeUrl = None,
-) -> None:
+@with_options(place=node_place)
+def show(id: TokenId, place: NodePlace, as_json: AsJson = False) -> None:
     """Show a token with its roles in up to 1,000 groups, but without the secret.
 
     Example: concord token show 3f0c9d51aa
     """
-    if url is not None:
-        token = on_node(url, lambda client: client.token(id))
-    else:
-        settings = settings_of(data_dir, database_url)
-        token = run(lambda: in_database(settings, lambda connection: _show(connection, id)))
+    from catalog.operations.access import GET_TOKEN
+
+    token = place.call_or_work(GET_TOKEN, id=id, work=lambda connection, _: _show(connection, id))
     if as_json:
         print_json(token)
         return
@@ -174,36 +143,24 @@ def show(
     out.print(cell(f"{token.id} {token.name}".rstrip()))
     out.print(f"Created {_time(token.createdat)}, expires: {end}, last used: {used}.")
     for grant in token.grants:
-        place = "" if grant.path == "/" else f" in {grant.path}"
-        out.print(cell(f"{grant.role}{place}"))
+        where = "" if grant.path == "/" else f" in {grant.path}"
+        out.print(cell(f"{grant.role}{where}"))
     if token.more:
         out.print("There are more roles than a node tells at once.")
 
 
 @app.command()
-def remove(
-    id: TokenId,
-    data_dir: DataDir = None,
-    database_url: DatabaseUrl = None,
-    url: NodeUrl = None,
-) -> None:
+@with_options(place=node_place)
+def remove(id: TokenId, place: NodePlace) -> None:
     """Revoke a token; the node refuses the token after two seconds at the latest.
 
     Example: concord token remove 3f0c9d51aa
     """
-    if url is not None:
-        on_node(url, lambda client: client.revoke_token(id))
-    else:
-        settings = settings_of(data_dir, database_url)
-        is_revoked = run(
-            lambda: in_audited_transaction(
-                settings,
-                "concord token remove",
-                lambda connection, operator: _revoke(connection, operator, id),
-            )
-        )
-        if not is_revoked:
-            fail(f"There is no token {id!r}.", "See `concord token list`.", code=NO)
+    from catalog.operations.access import DELETE_TOKEN
+
+    place.call_or_work(
+        DELETE_TOKEN, id=id, work=lambda connection, operator: _revoke(connection, operator, id)
+    )
     out.print(f"Token [bold]{cell(id)}[/] is revoked.")
 
 
@@ -213,7 +170,9 @@ def whoami(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
     Example: concord whoami --url http://127.0.0.1:8080
     """
-    found = on_node(url, lambda client: client.whoami())
+    from catalog.operations.access import WHOAMI
+
+    found = call_node(url, WHOAMI)
     if as_json:
         print_json(found)
         return
@@ -268,20 +227,17 @@ def _end(text: str) -> str:
 
 async def _create(connection: Connection, operator: Author, token: NewToken) -> Token:
     from catalog.access.administration import add_token
-    from catalog.model.errors import XRegistryError
 
-    try:
-        made = await add_token(connection, token, by=BY_COMMAND)
-    except XRegistryError as error:
-        raise CommandError(error.title, error.detail) from error
+    made = await add_token(connection, token, by=BY_COMMAND)
     operator.name_target(f"/access/tokens/{made.id}")
     return made
 
 
-async def _list(connection: Connection) -> list[Token]:
+async def _list(connection: Connection, _: Author) -> Tokens:
     from catalog.access.administration import read_tokens
+    from catalog.operations.access import Tokens
 
-    return await read_tokens(connection)
+    return Tokens(tokens=await read_tokens(connection))
 
 
 async def _show(connection: Connection, id: str) -> Token:
@@ -289,12 +245,17 @@ async def _show(connection: Connection, id: str) -> Token:
 
     found = await read_token(connection, id)
     if found is None:
-        fail(f"There is no token {id!r}.", "See `concord token list`.", code=NO)
+        _fail_unknown(id)
     return found
 
 
-async def _revoke(connection: Connection, operator: Author, id: str) -> bool:
+async def _revoke(connection: Connection, operator: Author, id: str) -> None:
     from catalog.access.owntokens import end_token
 
     operator.name_target(f"/access/tokens/{id}")
-    return await end_token(connection, id) is not None
+    if await end_token(connection, id) is None:
+        _fail_unknown(id)
+
+
+def _fail_unknown(id: str) -> NoReturn:
+    fail(f"There is no token {id!r}.", "See `concord token list`.", code=NO)

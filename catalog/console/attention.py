@@ -145,7 +145,7 @@ def _fault_of_link(link: LinkAnswer) -> tuple[Severity, str, str, str] | None:
         says = f"asks whether it may delete {question.deletions:,} of {question.of:,} entities"
         return "fault", says, f"concord link allow {id} {question.digest}", "allow"
     if link.state == "unauthenticated":
-        return "fault", says, f"concord link credential {id} --help", "credential"
+        return "fault", says, f"concord link set {id} --help", "credential"
     if link.state in _STOPPED:
         return "fault", says, f"concord link show {id}", "run"
     if link.failures and link.state != "paused":

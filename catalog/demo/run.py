@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from catalog.client import ClientError
-from catalog.commands.terminal import escaped
+from catalog.commands.console import escaped
 from catalog.demo.federation import Federation, NodeFailed, free_ports, open_federation
 from catalog.demo.kafkabroker import NoBroker, open_broker
 from catalog.demo.proof import prove_by_digests, prove_by_spark
@@ -126,7 +126,7 @@ async def _stay(demo: Demo) -> None:
         screen.say(f"  {name:<{width}} {member.url}")
     hub = members[HUB].url
     screen.say(f"\n  concord link list --url {hub}")
-    screen.say(f"  concord subscription listen --url {hub}")
+    screen.say(f"  concord events --url {hub}")
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
     await stop.wait()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from rich.rule import Rule
 from rich.table import Table
 
-from catalog.commands.terminal import PlainConsole
+from catalog.commands.console import PlainConsole
 
 STEPS = 7
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from catalog.client import Client, DigestRow, Refused
-from catalog.client.subscriptions import open_sink
 from catalog.commands.documentfile import DocumentFile, read_document
 from catalog.commands.events import event_line
 from catalog.commands.import_.importing import import_document
+from catalog.demo.eventsink import open_sink
 from catalog.demo.screen import Unexpected, expect
 from catalog.demo.topologies import EDGE, FOLLOWERS, HUB, WAYS, Demo, Source, follow_hub
 from catalog.operations.subscriptions import NewSubscription

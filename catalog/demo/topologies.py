@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from catalog.client import Client
-from catalog.client.subscriptions import Event
+from catalog.demo.eventsink import Event
 from catalog.demo.federation import Federation
 from catalog.demo.screen import Screen, Unexpected
 from catalog.demo.staticserver import StaticServer
@@ -168,7 +168,7 @@ async def _push(demo: Demo, source: Source) -> list[str]:
     await hub.client.add_link(NewLink(id=name, mode="accept", authority=authority))
     await demo.client(name).add_link(NewLink(id=HUB, target=hub.url, mode="push"))
     return [
-        f"at hub: concord accept add {authority}",
+        f"at hub: concord link accept {authority}",
         f"at {name}: concord link add --push {hub.url}",
     ]
 

@@ -1,24 +1,31 @@
-"""The commands `federation` and `freshness`: all catalogs with their links, and one copy's age."""
+"""The commands about the federation: its catalogs, followers, and how far a change has come."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catalog.commands.console import (
     DEFAULT_URL,
+    NO,
     AsJson,
     Url,
+    call_node,
     cell,
+    fail,
     fields,
     json_of,
-    on_node,
     out,
     print_json,
+    print_rows,
     table,
+    wanted,
 )
 from catalog.model.timestamps import format_time
+
+if TYPE_CHECKING:
+    from catalog.operations.authoritycards import Card
 
 app = typer.Typer()
 
@@ -32,7 +39,9 @@ def show_federation(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
     Example: concord federation
     """
-    catalogs = on_node(url, lambda client: client.federation())
+    from catalog.operations.federation import READ_FEDERATION
+
+    catalogs = call_node(url, READ_FEDERATION).catalogs
     if as_json:
         print_json(catalogs)
         return
@@ -68,7 +77,9 @@ def show_freshness(
 
     Example: concord freshness /messagegroups/shop/messages/paid
     """
-    found = on_node(url, lambda client: client.freshness(of))
+    from catalog.operations.federation import READ_FRESHNESS, FreshnessQuery
+
+    found = call_node(url, READ_FRESHNESS, query=wanted(FreshnessQuery, of=of))
     if as_json:
         print_json(found)
         return
@@ -84,3 +95,78 @@ _NAMES = {
     "through": "relayed by",
     "editurl": "edit at",
 }
+
+
+@app.command("followers")
+def list_followers(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the catalogs that have copies from a node, the farthest behind first.
+
+    A catalog that pulls reports with each request how far it is; the lag is the age in seconds of
+    the oldest change that it has not confirmed. "by" names the credential of the reports, or the
+    link of this node that sends.
+
+    Example: concord followers
+    """
+    from catalog.operations.followers import LIST_FOLLOWERS
+
+    print_rows(
+        call_node(url, LIST_FOLLOWERS).followers,
+        ("authority", "name", "region", "lag (s)", "seen at", "by"),
+        lambda each: (
+            *(
+                each.authority,
+                *_named(each.card),
+                each.lag,
+                each.seenat and format_time(each.seenat),
+            ),
+            f"link {each.link}" if each.link else each.identity,
+        ),
+        nothing="No catalog has reported that it follows this node.",
+        as_json=as_json,
+    )
+
+
+@app.command("arrivals")
+def list_arrivals(
+    of: Annotated[
+        str | None,
+        typer.Argument(metavar="XID", help="A group, resource or version.", show_default=False),
+    ] = None,
+    epoch: Annotated[
+        int | None, typer.Option(min=1, help="An earlier epoch than the present one.")
+    ] = None,
+    position: Annotated[
+        str | None,
+        typer.Option(
+            "--position",
+            help="A position in the log, instead: `Concord-Position` in the answer to a write.",
+            metavar="POSITION",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show which followers of a node have a change. Exits with 1 while one of them awaits it.
+
+    Example: concord arrivals /messagegroups/shop/messages/paid
+    """
+    if (of is None) == (position is None):
+        fail("Name one change.", "Give the XID of an entity, or --position.")
+    from catalog.operations.followers import READ_ARRIVALS, ArrivalsQuery
+
+    query = wanted(ArrivalsQuery, of=of, epoch=epoch, position=position)
+    answer = call_node(url, READ_ARRIVALS, query=query)
+    if as_json:
+        print_json(answer)
+    else:
+        shown = table("authority", "name", "region", "state", "seen at")
+        for each in answer.followers:
+            seen = "" if each.seenat is None else format_time(each.seenat)
+            shown.add_row(*map(cell, (each.authority, *_named(each.card), each.state, seen)))
+        out.print(shown if answer.followers else "No catalog follows this node.")
+    if any(each.state == "awaited" for each in answer.followers):
+        raise typer.Exit(NO)
+
+
+def _named(card: Card | None) -> tuple[str, str]:
+    return ("", "") if card is None else (card.name, card.region)

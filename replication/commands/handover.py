@@ -12,16 +12,18 @@ from catalog.commands.console import (
     DEFAULT_URL,
     AsJson,
     Url,
+    call_node,
     cell,
     err,
-    json_of,
+    list_of,
     on_node,
     out,
+    print_answer,
     print_json,
-    table,
+    print_rows,
     wanted,
 )
-from catalog.commands.secretsource import SOURCE, secret_from
+from catalog.commands.secretsources import SOURCE, secret_from
 from catalog.model.masking import counted
 
 if TYPE_CHECKING:
@@ -67,13 +69,16 @@ def accept(
 
     Example: concord handover accept /messagegroups/shop --from https://eu.example.com
     """
+    from catalog.operations.handovers import BEGIN_HANDOVER
+
     asked = _wanted(token_from, {"group": group, "from": source})
-    made = on_node(url, lambda client: client.begin_handover(asked))
-    if as_json:
-        print_json(made)
-        return
-    out.print(f"{cell(group)} of {cell(made.authority)} may come, as [bold]{made.id}[/].")
-    out.print(f"There, run: concord handover offer {cell(group)} --to {cell(url)}")
+    made = call_node(url, BEGIN_HANDOVER, asked)
+    print_answer(
+        made,
+        f"{cell(group)} of {cell(made.authority)} may come, as [bold]{made.id}[/].",
+        f"There, run: concord handover offer {cell(group)} --to {cell(url)}",
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -98,8 +103,10 @@ def offer(
 
     Example: concord handover offer /messagegroups/shop --to https://us.example.com
     """
+    from catalog.operations.handovers import BEGIN_HANDOVER
+
     asked = _wanted(token_from, {"group": group, "to": to})
-    made = on_node(url, lambda client: client.begin_handover(asked))
+    made = call_node(url, BEGIN_HANDOVER, asked)
     if not made.followsby:
         err.print(
             f"[yellow]This catalog does not follow {cell(made.authority)}[/], so what changes "
@@ -125,16 +132,14 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
     Example: concord handover list
     """
-    found = on_node(url, lambda client: client.handovers())
-    if as_json:
-        print_json(found)
-        return
-    names = ("id", "group", "role", "peer", "state", "entities", "error", "startedat", "endedat")
-    shown = table(*names)
-    for each in map(json_of, sorted(found, key=lambda handover: handover.startedat)):
-        shown.add_row(*(cell(each.get(name)) for name in names))
-    out.print(
-        shown if found else "This node has handed over nothing, and is about to take nothing."
+    from catalog.operations.handovers import LIST_HANDOVERS
+
+    found = list_of(url, LIST_HANDOVERS, lambda page: page.handovers)
+    print_rows(
+        sorted(found, key=lambda handover: handover.startedat),
+        ("id", "group", "role", "peer", "state", "entities", "error", "startedat", "endedat"),
+        nothing="This node has handed over nothing, and is about to take nothing.",
+        as_json=as_json,
     )
 
 
@@ -153,7 +158,9 @@ def abort(
 
     Example: concord handover abort 1c0ffee5eed5
     """
-    on_node(url, lambda client: client.abort_handover(id, force=force))
+    from catalog.operations.handovers import ABORT_HANDOVER, EndQuery
+
+    call_node(url, ABORT_HANDOVER, query=EndQuery(force=force), id=id)
     out.print("The handover is ended. The group stays with its owner.")
 
 
@@ -167,9 +174,11 @@ def _wanted(token_from: str | None, members: dict[str, Any]) -> NewHandover:
 
 async def _follow(client: Client, id: str) -> HandoverAnswer:
     """Print what a handover waits for, until the handover ends."""
+    from catalog.operations.handovers import GET_HANDOVER
+
     told = ""
     while True:
-        found = await client.handover(id)
+        found = await client.call(GET_HANDOVER, id=id)
         if found.isover:
             return found
         if found.error and found.error != told:

@@ -1,307 +1,52 @@
-"""The command group `link`, with the commands `add`, `list`, `show`, `reset`, `remove`."""
+"""The commands about links as they run: `link list`, `show`, `pause`, `run`, `reset`, …"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 
 from catalog.commands.console import (
     DEFAULT_URL,
+    NO,
     AsJson,
     Url,
+    call_node,
     cell,
-    fail,
     fields,
     json_of,
     on_node,
     out,
+    print_answer,
     print_json,
+    print_rows,
     table,
     wanted,
 )
-from catalog.commands.optionsets import with_options
-from catalog.model.linkterms import names_in_context
 from catalog.model.masking import counted
 from catalog.model.timestamps import format_time
-from replication.commands import linkcontrol, linkcredential, linkfigures, linkselection
-from replication.commands.dryrunresult import DryRun, print_dry_run
-from replication.commands.linkcontrol import LinkId
-from replication.commands.linkcredential import credential_in
-from replication.commands.linkselection import labels_in, selection_in
+from replication.commands.linkoptions import LinkId
 
 if TYPE_CHECKING:
-    from catalog.operations.links import FoundCatalog, LinkAnswer, LinkQuestion
+    from catalog.operations.links import ConflictSide, DryRunAnswer, LinkAnswer, LinkQuestion
 
+_MOST_ADVICE = 5
+_LONGEST = 200
+_SHOWN = 3
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Follow other catalogs: their entities become read-only replicas.",
 )
 
-app.add_typer(linkcontrol.app)
-app.add_typer(linkselection.app)
-app.add_typer(linkcredential.app)
-app.add_typer(linkfigures.app)
-
-
-_MOST_ADVICE = 5
-_SCHEMES = ("kafka://", "kafkas://")
-
-
-# The verb for a link by its mode, as infinitive and in the present: "to follow", "follows".
-_FOLLOWS = ("follow", "follows")
-_VERBS = {
-    "push": ("push to", "pushes to"),
-    "publish": ("publish to", "publishes to"),
-    "write": ("write to", "writes to"),
-}
-
-
-@app.command()
-@with_options(selection=selection_in, labels=labels_in, credential=credential_in)
-def add(
-    source: Annotated[
-        str | None, typer.Argument(help="URL of the catalog to follow.", show_default=False)
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--file",
-            "-f",
-            help="A file with the definition of the link in YAML or JSON, as `link show` names its "
-            "members; - is standard input. Other options replace members.",
-            metavar="FILE",
-        ),
-    ] = None,
-    mode: Annotated[
-        Literal["events", "pull", "walk"] | None,
-        typer.Option(
-            help="Fetch changes at each event of the source, or periodically (pull), or read all "
-            "of a server of any software again and again (walk).  [default: events, or walk]",
-            show_default=False,
-        ),
-    ] = None,
-    push: Annotated[
-        str | None,
-        typer.Option(
-            help="Push to the catalog at this URL, instead of following one.", metavar="URL"
-        ),
-    ] = None,
-    kafka: Annotated[
-        str | None,
-        typer.Option(
-            help="Follow what another catalog publishes to this topic of Kafka, or publish to it "
-            "(--publish).",
-            metavar="TOPIC",
-        ),
-    ] = None,
-    event_topic: Annotated[
-        str | None,
-        typer.Option(
-            help="Fetch changes when this topic of Kafka has an event of the source, which cannot "
-            "reach this node.",
-            metavar="TOPIC",
-        ),
-    ] = None,
-    brokers: Annotated[
-        str | None,
-        typer.Option(
-            help="Brokers of the Kafka cluster, with commas between; kafkas:// before them is TLS. "
-            "Else those of the node's CONCORD_KAFKA_URL.",
-            metavar="HOST:PORT",
-        ),
-    ] = None,
-    publish: Annotated[
-        bool, typer.Option("--publish", help="Publish this node's entities to the topic.")
-    ] = False,
-    write: Annotated[
-        str | None,
-        typer.Option(
-            help="Write to the server at this URL, of any software, by its own API.", metavar="URL"
-        ),
-    ] = None,
-    dialect: Annotated[
-        Literal["xregistry", "messagecatalog", "discovery", "registry04", "confluent"] | None,
-        typer.Option(help="The API of the server to walk or write to; found out unless given."),
-    ] = None,
-    confluent: Annotated[
-        bool,
-        typer.Option(
-            "--confluent",
-            help="Walk a schema registry for Kafka by the Confluent API; short for --dialect "
-            "confluent.",
-        ),
-    ] = False,
-    context: Annotated[
-        str | None,
-        typer.Option(
-            help="The context here of what such a registry has in its default context; its other "
-            "contexts have the name before theirs.  [default: the host of the source]",
-            metavar="NAME",
-            show_default=False,
-        ),
-    ] = None,
-    id: Annotated[str | None, typer.Option("--id", help="A name for the link.")] = None,
-    pin: Annotated[
-        str | None,
-        typer.Option(
-            help="The authority that the source speaks for; else the one that it names first.",
-            metavar="URI",
-        ),
-    ] = None,
-    relay: Annotated[
-        bool,
-        typer.Option("--relay", help="Bring all that the source has: believe it about everybody."),
-    ] = False,
-    authority: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Bring the entities of this authority instead of the source's own. Repeatable.",
-            metavar="URI",
-        ),
-    ] = None,
-    *,
-    selection: dict[str, Any],
-    labels: dict[str, Any],
-    credential: dict[str, Any],
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Take only what this key of the authority has signed; `first` stands for the keys "
-            "that the source shows at the first contact. Repeatable.",
-            metavar="KEY",
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Add the link without asking the source who it is.")
-    ] = False,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Follow a catalog: copy its entities, then every change. Or push entities to a catalog.
-
-    The node asks the source for its identity, and refuses a source that cannot be followed. From
-    then on the source is pinned to its authority: only `concord link set --pin` changes the
-    authority. An xRegistry server of other software is walked; the URL of the server is the
-    authority, unless --pin names an authority.
-
-    With --push, this node sends its entities to the other catalog, whose operator has to accept the
-    pushes by `concord accept add`. Push links suit networks that allow only outgoing connections.
-
-    With --write, the link writes to a server of other software, by the standard API of xRegistry or
-    by an older API, and deletes only entities that the link has written.
-
-    With --kafka, a topic is between the two catalogs, which need no path to each other: the source
-    publishes to the topic, and any number of catalogs follow.
-
-    Example: concord link add http://127.0.0.1:8080 --url http://127.0.0.1:8081
-
-    From a file: concord link add -f eu.yaml
-    """
-    definition = {} if file is None else _read_definition(file)
-    if kafka is not None and event_topic is not None:
-        fail("A link leads to one topic.", "Give --kafka or --event-topic.")
-    named = _topic_url(kafka or event_topic, brokers, publish=publish)
-    topic = named if event_topic is None else None
-    ends = sum(each is not None for each in (source, push, write, topic))
-    if ends > 1 or not (ends or definition):
-        fail(
-            "Name the catalog to follow, the one to push to, the server to write to, or a topic.",
-            "A file with --file may do so, too. See `concord link add --help`.",
-        )
-    if confluent and dialect not in (None, "confluent"):
-        fail("A server is read by one API.", "Give --confluent or --dialect.")
-    if confluent:
-        dialect = "confluent"
-    if context is not None:
-        if dialect != "confluent":
-            fail("Registries of the Confluent API have contexts.", "Give --confluent, too.")
-        prefix, names = names_in_context(context.removeprefix("."))
-        selection = {"prefix": prefix, "map": names} | selection
-    from catalog.operations.links import NewLink
-
-    given = {
-        **_ends(source, mode or ("walk" if dialect else None), push, write, topic, publish=publish),
-        **selection,
-        **labels,
-        **credential,
-        "id": id,
-        "authority": pin,
-        "authorities": ["*"] if relay else authority,
-        "dialect": dialect,
-        "trust": trust,
-        "eventtopic": named if event_topic is not None else None,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
-    new = wanted(NewLink, **definition | given)
-    if dry_run:
-        print_dry_run(on_node(url, lambda client: client.try_link(new)), as_json=as_json)
-        return
-    link = on_node(url, lambda client: client.add_link(new, force=force))
-    if as_json:
-        print_json(link)
-        return
-    shown, found = f"Link [bold]{cell(link.id)}[/]", link.found
-    peer, (verb, verbs) = link.source or link.target, _VERBS.get(link.mode, _FOLLOWS)
-    if found is None and (force or link.mode != "publish"):
-        out.print(f"{shown} is added to {verb} {cell(peer)}, which was not asked who it is.")
-        return
-    if link.mode == "write" and found is not None:
-        out.print(f"{shown} writes to {cell(found.authority)} ({cell(found.software)}).")
-        return
-    out.print(f"{shown} {verbs} {cell(peer)}.")
-    if found is None:
-        return
-    held = "" if found.entities is None else f", {counted(found.entities, 'entities')}"
-    if link.mode == "walk":
-        _print_walked(found)
-        return
-    versions = f"{found.software}, digests of version {found.digestversion}"
-    out.print(cell(f"It is the authority {found.authority} ({versions}{held})."))
-    for other in () if link.mode == "push" else found.followedby:
-        out.print(cell(f"Note: link {other} follows this authority already."))
-
-
-def _read_definition(file: Path) -> dict[str, Any]:
-    from catalog.documents.serialization import SourceFileError, read_object_file
-
-    try:
-        return read_object_file(file)
-    except SourceFileError as error:
-        fail(error.message, error.hint)
-
-
-def _ends(
-    source: str | None,
-    mode: str | None,
-    push: str | None,
-    write: str | None,
-    topic: str | None,
-    *,
-    publish: bool,
-) -> dict[str, str | None]:
-    """The members of a definition for the source, the target and the mode of a link."""
-    if topic is not None and publish:
-        return {"target": topic, "mode": "publish"}
-    if topic is not None:
-        return {"source": topic, "mode": "kafka"}
-    if push is not None:
-        return {"target": push, "mode": "push"}
-    if write is not None:
-        return {"target": write, "mode": "write"}
-    return {"source": source, "mode": mode}
-
-
-def _print_walked(found: FoundCatalog) -> None:
-    shown = f"It is a server of {found.software}, and is read as a whole again and again."
-    out.print(cell(f"{shown} Its entities are of the authority {found.authority}."))
-    if found.left:
-        out.print(
-            cell(f"The model here has no types for, so they are left out: {', '.join(found.left)}.")
-        )
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only tell what would come, go and collide.")
+]
+Drop = Annotated[
+    bool, typer.Option("--drop", help="Drop the replicas that the link may bring first.")
+]
 
 
 @app.command("list")
@@ -321,7 +66,9 @@ def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     names = ("state", "behind", "lag", "confirmed", "applied", "rate", "conflicts", "error")
     units = {"lag": " (s)", "confirmed": " (s)", "rate": " (/s)"}
     columns = (f"{name}{units.get(name, '')}" for name in names)
-    known = on_node(url, lambda client: client.authorities()) if links else []
+    from catalog.operations.authoritycards import LIST_AUTHORITIES
+
+    known = call_node(url, LIST_AUTHORITIES).authorities if links else []
     cards = {each.authority: each.card for each in known}
     shown = table("id", "other catalog", "direction", *columns)
     for link in links:
@@ -440,9 +187,7 @@ def reset(
 @app.command()
 def remove(
     id: LinkId,
-    drop: Annotated[
-        bool, typer.Option("--drop", help="Drop the replicas that the link may bring first.")
-    ] = False,
+    drop: Drop = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Stop following a catalog. The replicas of the link stay, unless dropped.
@@ -454,20 +199,207 @@ def remove(
     out.print(f"Link [bold]{cell(id)}[/] is removed {when}".rstrip() + ".")
 
 
-def _topic_url(topic: str | None, brokers: str | None, *, publish: bool) -> str | None:
-    """The URL of a topic, from a URL or from a name and brokers; `None` without a topic.
+@app.command()
+def pause(
+    id: LinkId,
+    reason: Annotated[
+        str | None, typer.Option(help="Why, for others who look at it.", metavar="TEXT")
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Bring nothing until the link is resumed. Cursor and replicas of the link stay.
 
-    Without brokers, the URL stands for the cluster in the settings of the node.
+    After a pause longer than the source keeps its log, the link compares digests.
+
+    Example: concord link pause eu --reason "the source is being moved"
     """
-    if topic is None:
-        if brokers is not None or publish:
-            fail("The topic is missing.", "Name it by --kafka TOPIC or --event-topic TOPIC.")
+    on_node(url, lambda client: client.pause_link(id, reason))
+    out.print(f"Link [bold]{cell(id)}[/] is paused.")
+
+
+@app.command()
+def resume(id: LinkId, url: Url = DEFAULT_URL) -> None:
+    """Continue from the cursor at which the link was paused.
+
+    Example: concord link resume eu
+    """
+    on_node(url, lambda client: client.resume_link(id))
+    out.print(f"Link [bold]{cell(id)}[/] runs.")
+
+
+@app.command()
+def run(
+    id: LinkId,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Read the source now, even if the link waits after a failure or has stopped.
+
+    With --dry-run, nothing is written: digests are compared, or the other catalog is read.
+
+    Example: concord link run eu
+    """
+    if dry_run:
+        from catalog.operations.links import TRY_RUN, RunQuery
+
+        print_dry_run(call_node(url, TRY_RUN, query=RunQuery(dryrun=True), id=id), as_json=as_json)
+        return
+    on_node(url, lambda client: client.run_link(id))
+    out.print(f"Link [bold]{cell(id)}[/] reads its source.")
+
+
+@app.command()
+def allow(
+    id: LinkId,
+    digest: Annotated[
+        str,
+        typer.Argument(metavar="DIGEST", help="The question's, as `concord link show` shows it."),
+    ],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Let a link delete the entities of its question.
+
+    A link whose source lost a large part of its entities is "asking": the link deletes none of the
+    lost entities without permission. `concord link show` lists the entities and the digest of the
+    question. The link then follows the present state of the source; for another loss, the link asks
+    again.
+
+    Example: concord link allow eu 3f2a9c51d07be684
+    """
+    link = on_node(url, lambda client: client.allow_link(id, digest))
+    out.print(f"Link [bold]{cell(id)}[/] may delete {counted(link.allowed or 0, 'entities')}.")
+
+
+@app.command()
+def adopt(
+    id: LinkId,
+    default: Annotated[
+        bool,
+        typer.Option(
+            "--default",
+            help="Let the default context of a schema registry be the default context here.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Make what a paused link has brought from a server of other software this node's own.
+
+    Let the server take no more writes, run the link a last time, and pause it. Then clients write
+    here, and the link can be removed. Between nodes, `concord handover` does more.
+
+    Example: concord link adopt old-registry --default
+    """
+    from catalog.operations.links import ADOPT_LINK, AdoptQuery
+
+    adopted = call_node(url, ADOPT_LINK, query=AdoptQuery(default=default), id=id)
+    number, groups = counted(adopted.entities, "entities"), ", ".join(adopted.groups)
+    told = f"{number} are this node's own now: {cell(groups or 'nothing')}."
+    print_answer(adopted, told, as_json=as_json)
+
+
+def print_dry_run(found: DryRunAnswer, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    if not found.isdecided:
+        out.print(cell(found.reason))
+        return
+    out.print(f"{found.differing:,} of {found.rows:,} entities and deletions differ.")
+    shown = table("would be", "entities", "of these")
+    for name, each in (found.outcomes or {}).items():
+        paths = [one.xid for one in each.first[:_SHOWN]]
+        more = ", …" if each.number > len(paths) else ""
+        shown.add_row(cell(name), cell(f"{each.number:,}"), cell(", ".join(paths) + more))
+    if found.outcomes:
+        out.print(shown)
+    if found.question is not None:
+        out.print(
+            "It would ask before it deletes "
+            f"{counted(found.question.deletions, 'entities')}, and wait for "
+            "`concord link allow`."
+        )
+
+
+class Step(StrEnum):
+    """The distance of the points of a figure."""
+
+    MINUTE = "minute"
+    HOUR = "hour"
+
+
+@app.command()
+def figures(
+    id: LinkId,
+    step: Annotated[
+        Step, typer.Option(help="A point a minute of the last day, or an hour of 30 days.")
+    ] = Step.MINUTE,
+    last: Annotated[int, typer.Option(min=1, help="Show so many of the last points.")] = 30,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show the lag, the rate and the errors of a link over time.
+
+    The node notes them once a minute. The lag is the greatest one of the minute or hour; the rate
+    and the errors are counted since the point before.
+
+    Example: concord link figures eu --step hour
+    """
+    from catalog.operations.linkfigures import READ_LINK_FIGURES, FiguresQuery
+
+    query = FiguresQuery(step=step.value)
+    print_rows(
+        call_node(url, READ_LINK_FIGURES, query=query, id=id).figures[-last:],
+        ("at", "lag (s)", "rate (/s)", "errors"),
+        lambda each: (
+            format_time(each.at),
+            each.lag and round(each.lag, 1),
+            each.rate,
+            each.errors,
+        ),
+        nothing="No figures yet: the node notes them once a minute.",
+        as_json=as_json,
+    )
+
+
+@app.command()
+def conflicts(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Show the copies that a link could not apply, beside what is here. Exits with 1 if any.
+
+    Long values are cut; --json has them whole, as far as the node keeps them.
+
+    Example: concord link conflicts eu
+    """
+    found = on_node(url, lambda client: client.conflicts(id))
+    if as_json:
+        print_json(found)
+    for each in () if as_json else found:
+        shown = table("", "refused", "here", title=f"{each.xid}: {each.verdict}")
+        sides = (each.refused, each.held)
+        for name in ("authority", "epoch", "modifiedat"):
+            shown.add_row(name, *(cell(_member(side, name)) for side in sides))
+        attributes = [side.attributes or {} if side else {} for side in sides]
+        for name in sorted({*attributes[0], *attributes[1]}):
+            shown.add_row(cell(name), *(cell(_shortened(of.get(name))) for of in attributes))
+        shown.add_row("document", *(cell(side and _shortened(side.document)) for side in sides))
+        out.print(shown)
+        for text in filter(None, (each.detail, each.advice)):
+            out.print(cell(text))
+    if not (found or as_json):
+        out.print("The link has no conflicts.")
+    if found:
+        raise typer.Exit(NO)
+
+
+def _member(side: ConflictSide | None, name: str) -> Any:
+    value = None if side is None else getattr(side, name)
+    return format_time(value) if name == "modifiedat" and value is not None else value
+
+
+def _shortened(value: Any) -> str | None:
+    """The beginning of a value, as JSON unless it is a text."""
+    if value is None:
         return None
-    if topic.startswith(_SCHEMES):
-        if brokers is not None:
-            fail("The topic is a URL, which names the brokers already.", "Leave --brokers out.")
-        return topic
-    if brokers is None:
-        return f"{_SCHEMES[0]}/{topic}"
-    scheme = next((each for each in _SCHEMES if brokers.startswith(each)), _SCHEMES[0])
-    return f"{scheme}{brokers.removeprefix(scheme)}/{topic}"
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

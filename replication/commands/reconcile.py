@@ -17,21 +17,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catalog import install_command
-from catalog.commands import catalogtokens
 from catalog.commands.console import (
-    DEFAULT_URL,
     NO,
     AsJson,
-    Url,
+    Yes,
     cell,
     err,
     fail,
-    on_node,
     out,
     print_json,
     show_error,
     table,
 )
+from catalog.commands.optionsets import with_options
+from catalog.commands.secretsources import TokensOf, catalog_tokens
 from catalog.model.confluentattribute import CONFLICTS_ADVICE
 from catalog.model.masking import counted
 from catalog.model.timestamps import format_time, time_of
@@ -98,6 +97,7 @@ def _period(text: str) -> float:
 
 
 @app.callback()
+@with_options(tokens_of=catalog_tokens)
 def reconcile(
     context: typer.Context,
     catalog: Annotated[
@@ -118,9 +118,8 @@ def reconcile(
             metavar="FILE",
         ),
     ] = None,
-    token: catalogtokens.Token = None,
-    token_from: catalogtokens.TokenFrom = None,
-    tokens: catalogtokens.TokensFile = None,
+    *,
+    tokens_of: TokensOf,
     report: Annotated[
         Path | None,
         typer.Option(help="Write Parquet, summary.json and report.html to this directory."),
@@ -210,7 +209,7 @@ def reconcile(
     from replication.reconcile.results import notify as send_event
 
     try:
-        known = catalogtokens.tokens_of(catalog, token, token_from, tokens)
+        known = tokens_of(catalog)
         inputs = parse_inputs(catalog, known)
     except ReconcileError as error:
         fail(error.message, error.hint, code=_FAILED)
@@ -262,33 +261,8 @@ def reconcile(
     raise typer.Exit(code)
 
 
-@app.command()
-def history(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """List the comparisons that a node was told about, the latest first.
-
-    The node keeps the last 50 of each outcome.
-
-    Example: concord reconcile history --url http://127.0.0.1:8080
-    """
-    found = on_node(url, lambda client: client.reconciliations())
-    if as_json:
-        print_json([each.model_dump(mode="json") for each in found])
-        return
-    shown = table("ended", "outcome", "differences", "entities", "catalogs", "seconds")
-    for each in found:
-        own = each.error or ", ".join(f"{n:,} {name}" for name, n in each.findings.items())
-        shown.add_row(
-            format_time(each.endedat),
-            each.outcome,
-            cell(own or "none"),
-            f"{sum(each.entities.values()):,}",
-            cell(", ".join(each.catalogs)),
-            f"{(each.endedat - each.startedat).total_seconds():.1f}",
-        )
-    out.print(shown if found else "The node was told about no comparison.")
-
-
 @app.command("repair")
+@with_options(tokens_of=catalog_tokens)
 def repair_by_plan(
     directory: Annotated[
         Path, typer.Argument(help="The directory that `concord reconcile --report` has written.")
@@ -300,10 +274,9 @@ def repair_by_plan(
     rate: Annotated[
         int, typer.Option(min=1, max=100_000, help="Ask for so many entities in a second.")
     ] = 1000,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before.")] = False,
-    token: catalogtokens.Token = None,
-    token_from: catalogtokens.TokenFrom = None,
-    tokens: catalogtokens.TokensFile = None,
+    yes: Yes = False,
+    *,
+    tokens_of: TokensOf,
     as_json: AsJson = False,
 ) -> None:
     """Have catalogs fetch again what a comparison has planned, after a look at the plan.
@@ -332,7 +305,7 @@ def repair_by_plan(
         if counts and not yes and not typer.confirm("Have them fetched again?", err=True):
             raise typer.Exit(NO)
         named = sorted({f"{name}={url}" for name, url, _ in counts})
-        known = catalogtokens.tokens_of(named, token, token_from, tokens)
+        known = tokens_of(named)
         nodes = {
             name: NodeInput(name=name, url=url, token=known.get(name)) for name, url, _ in counts
         }

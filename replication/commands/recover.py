@@ -14,17 +14,21 @@ from catalog.commands.console import (
     NO,
     AsJson,
     Url,
+    Yes,
+    call_node,
     cell,
+    confirm,
     err,
     fail,
     json_of,
+    list_of,
     on_node,
     out,
     print_json,
     table,
     wanted,
 )
-from catalog.commands.nodetokens import read_tokens, token_for
+from catalog.commands.secretsources import read_tokens, token_for
 from catalog.model.masking import counted
 from catalog.model.timestamps import format_time
 
@@ -108,7 +112,7 @@ def recover(
     if not source:
         fail("Name the catalogs to recover from with --from.", "See `concord recover --help`.")
 
-    from catalog.operations.recovery import NewRecovery
+    from catalog.operations.recovery import BEGIN_RECOVERY, NewRecovery, RecoveryQuery
 
     async def begin(client: Client) -> RecoveryAnswer:
         known = {} if tokens is None else read_tokens(tokens)
@@ -123,7 +127,7 @@ def recover(
         )
         if with_model:
             await _take_model(client, source[0], given.get(source[0]))
-        begun = await client.begin_recovery(asked, force=force)
+        begun = await client.call(BEGIN_RECOVERY, asked, query=RecoveryQuery(force=force))
         return begun if detach else await _follow(client)
 
     _conclude(url, on_node(url, begin), as_json=as_json)
@@ -135,7 +139,9 @@ def show(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
     Example: concord recover show
     """
-    _conclude(url, on_node(url, lambda client: client.recovery()), as_json=as_json)
+    from catalog.operations.recovery import GET_RECOVERY
+
+    _conclude(url, call_node(url, GET_RECOVERY), as_json=as_json)
 
 
 @app.command()
@@ -156,7 +162,7 @@ def resume(
 
 @app.command()
 def bury(
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -166,14 +172,13 @@ def bury(
 
     Example: concord recover bury
     """
-    if not yes:
-        typer.confirm("Delete for ever, at all replicas, what could not be taken?", abort=True)
+    confirm("Delete for ever, at all replicas, what could not be taken?", yes=yes)
     _go_on(url, state="burying", allow=None, as_json=as_json)
 
 
 @app.command()
 def abort(
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """End an incomplete recovery, and let clients write.
@@ -184,19 +189,20 @@ def abort(
 
     Example: concord recover abort
     """
-    if not yes:
-        typer.confirm("End the recovery before everything is here?", abort=True)
-    on_node(url, lambda client: client.abort_recovery())
+    confirm("End the recovery before everything is here?", yes=yes)
+    from catalog.operations.recovery import ABORT_RECOVERY
+
+    call_node(url, ABORT_RECOVERY)
     out.print("The recovery is ended. The node takes writes.")
 
 
 def _go_on(url: str, *, state: str, allow: int | None, as_json: bool) -> None:
-    from catalog.operations.recovery import RecoveryChanges
+    from catalog.operations.recovery import CHANGE_RECOVERY, RecoveryChanges
 
     asked = wanted(RecoveryChanges, state=state, allow=allow)
 
     async def change(client: Client) -> RecoveryAnswer:
-        await client.change_recovery(asked)
+        await client.call(CHANGE_RECOVERY, asked)
         return await _follow(client)
 
     _conclude(url, on_node(url, change), as_json=as_json)
@@ -215,9 +221,11 @@ async def _take_model(client: Client, source: str, token: str | None) -> None:
 
 async def _follow(client: Client) -> RecoveryAnswer:
     """Print the progress of the recovery until it ends or needs an operator."""
+    from catalog.operations.recovery import GET_RECOVERY
+
     told = ""
     while True:
-        found = await client.recovery()
+        found = await client.call(GET_RECOVERY)
         if found.state not in _UNDER_WAY:
             return found
         if (line := _progress(found)) != told:
@@ -242,8 +250,11 @@ def _progress(found: RecoveryAnswer) -> str:
 
 def _conclude(url: str, found: RecoveryAnswer, *, as_json: bool) -> None:
     """Show a recovery, and end the command with an error if the recovery needs an operator."""
-    is_noted = found.state != "reading"
-    notes = on_node(url, lambda client: client.recovery_findings()) if is_noted else []
+    from catalog.operations.recovery import LIST_FINDINGS
+
+    notes = []
+    if found.state != "reading":
+        notes = list_of(url, LIST_FINDINGS, lambda page: page.findings)
     if as_json:
         print_json({**json_of(found), "findings": notes})
     else:

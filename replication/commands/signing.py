@@ -1,30 +1,47 @@
-"""The commands `signing on`, `off`, `rotate` and `show`."""
+"""The commands `signing` and `trust`: signatures of this node, and the keys of others."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catalog.commands.console import (
     DEFAULT_URL,
+    NO,
     AsJson,
     Url,
+    call_node,
     cell,
     json_of,
     on_node,
     out,
+    print_answer,
     print_json,
     table,
+    wanted,
 )
 
 if TYPE_CHECKING:
-    from catalog.operations.signing import Signing
+    from catalog.client import Client
+    from catalog.operations.signing import Finding, SignatureFault, Signing
 
 app = typer.Typer(
     no_args_is_help=True,
     help=("Sign what a node publishes: whoever trusts its key notices what relays have changed."),
 )
+
+_FINDINGS: tuple[Finding, ...] = ("verified", "unsigned", "unknown", "false", "damaged")
+_MOST_FAULTS = 20
+trust_app = typer.Typer(
+    no_args_is_help=True,
+    help=(
+        "Keys of other authorities. Of an authority with a key here, a node takes nothing, by "
+        "whatever link or push, that the key or one that it stands for has not signed."
+    ),
+)
+Authority = Annotated[str, typer.Argument(metavar="URI", help="The authority.")]
 
 
 @app.command()
@@ -35,7 +52,9 @@ def on(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
     Example: concord signing on
     """
-    state = on_node(url, lambda client: client.set_signing(on=True))
+    from catalog.operations.signing import SET_SIGNING, SigningSwitch
+
+    state = call_node(url, SET_SIGNING, SigningSwitch(on=True))
     _tell(state, "The node signs", as_json=as_json)
 
 
@@ -45,7 +64,9 @@ def off(url: Url = DEFAULT_URL) -> None:
 
     Example: concord signing off
     """
-    on_node(url, lambda client: client.set_signing(on=False))
+    from catalog.operations.signing import SET_SIGNING, SigningSwitch
+
+    call_node(url, SET_SIGNING, SigningSwitch(on=False))
     out.print("The node signs nothing more. What it has signed stays valid.")
 
 
@@ -67,7 +88,9 @@ def rotate(
 
     Example: concord signing rotate
     """
-    state = on_node(url, lambda client: client.rotate_signing(revoke=revoke))
+    from catalog.operations.signing import ROTATE_KEY, KeyRotation
+
+    state = call_node(url, ROTATE_KEY, KeyRotation(revoke=revoke))
     _tell(state, "A new key signs", as_json=as_json)
 
 
@@ -77,7 +100,9 @@ def show(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
     Example: concord signing show
     """
-    state = on_node(url, lambda client: client.signing())
+    from catalog.operations.signing import GET_SIGNING
+
+    state = call_node(url, GET_SIGNING)
     if as_json:
         print_json(state)
         return
@@ -94,8 +119,127 @@ def show(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 
 def _tell(state: Signing, what: str, *, as_json: bool) -> None:
+    print_answer(
+        state,
+        f"{what} as {cell(state.authority)} with the key [bold]{cell(state.key)}[/].",
+        cell(f"Others trust it by: concord trust add {state.authority} {state.key}"),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def verify(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Check the signatures and digests of the entities and tombstones of a node.
+
+    The result counts, by authority, entities that are verified, unsigned, signed by an unknown
+    key, signed falsely, or damaged. The signatures of an authority without trusted keys are
+    checked with the keys that the authority, or a relay, has told.
+
+    Example: concord signing verify
+
+    Exit codes: 0 no faults; 1 an entity is falsely signed or damaged, or is unsigned although keys
+    of the authority are trusted; 2 the command could not do its work.
+    """
+    counts, pinned, faults = on_node(url, _verify)
+    wrong = sum(count["false"] + count["damaged"] for count in counts.values())
+    wrong += sum(counts[authority]["unsigned"] for authority in pinned if authority in counts)
     if as_json:
-        print_json(state)
+        shown = {authority: dict(count) for authority, count in counts.items()}
+        print_json({"counts": shown, "pinned": sorted(pinned), "faults": faults})
+    else:
+        _show(counts, pinned, faults)
+    if wrong:
+        raise typer.Exit(NO)
+
+
+async def _verify(
+    client: Client,
+) -> tuple[dict[str, Counter[Finding]], set[str], list[SignatureFault]]:
+    from catalog.operations.signing import CHECK_SIGNATURES, PartQuery
+
+    counts: defaultdict[str, Counter[Finding]] = defaultdict(Counter)
+    pinned: set[str] = set()
+    faults: list[SignatureFault] = []
+    after: str | None = ""
+    while after is not None:
+        part = await client.call(CHECK_SIGNATURES, query=PartQuery(after=after))
+        for authority, count in part.counts.items():
+            counts[authority].update(count)
+        pinned |= set(part.pinned)
+        faults += part.faults[: _MOST_FAULTS - len(faults)]
+        after = part.after
+    return dict(counts), pinned, faults
+
+
+def _show(
+    counts: dict[str, Counter[Finding]], pinned: set[str], faults: list[SignatureFault]
+) -> None:
+    shown = table("authority", "keys", *_FINDINGS)
+    for authority, count in sorted(counts.items()):
+        keys = "trusted" if authority in pinned else "as told"
+        shown.add_row(cell(authority), keys, *(cell(count[name]) for name in _FINDINGS))
+    out.print(shown if counts else "This node has nothing to verify.")
+    for fault in faults:
+        out.print(f"  {cell(fault.xid)} of {cell(fault.authority)}: {cell(fault.detail)}")
+
+
+@trust_app.command()
+def add(
+    authority: Authority,
+    key: Annotated[
+        str,
+        typer.Argument(metavar="KEY", help="Its key, as `concord signing show` prints it there."),
+    ],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Trust a key of an authority, and refuse unsigned copies of the authority from now on.
+
+    Get the key from the operator of the catalog, by a way that you trust. Existing copies stay;
+    `concord signing verify` checks them.
+
+    Example: concord trust add https://eu.example.com ed25519:1:S0mEkEy…
+    """
+    from catalog.operations.signing import ADD_TRUST, NewTrust
+
+    asked = wanted(NewTrust, authority=authority, key=key)
+    trusted = call_node(url, ADD_TRUST, asked)
+    ids = ", ".join(each.id for each in trusted.keys if each.revokedat is None)
+    out.print(f"Of {cell(authority)}, only what these keys sign is taken: [bold]{cell(ids)}[/].")
+
+
+@trust_app.command("list")
+def list_(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the keys that a node trusts, with the reason of each.
+
+    `named`: by `concord trust add` or a link; `first`: the source showed the key at the first
+    contact; `endorsed`: another trusted key has signed the key.
+
+    Example: concord trust list
+    """
+    from catalog.operations.signing import LIST_TRUST
+
+    found = call_node(url, LIST_TRUST).trusted
+    if as_json:
+        print_json(found)
         return
-    out.print(f"{what} as {cell(state.authority)} with the key [bold]{cell(state.key)}[/].")
-    out.print(cell(f"Others trust it by: concord trust add {state.authority} {state.key}"))
+    shown = table("authority", "key", "reason", "since", "revoked")
+    for each in found:
+        for key in map(json_of, each.keys):
+            values = key["key"], key["reason"], key["trustedat"], key.get("revokedat")
+            shown.add_row(cell(each.authority), *map(cell, values))
+    out.print(shown if found else "This node trusts no keys, and takes what is not signed.")
+
+
+@trust_app.command()
+def remove(authority: Authority, url: Url = DEFAULT_URL) -> None:
+    """Forget the keys of an authority, and accept its unsigned copies again.
+
+    A link that was added with `--trust first` trusts again the next keys that its source shows.
+
+    Example: concord trust remove https://eu.example.com
+    """
+    from catalog.operations.signing import REMOVE_TRUST, AuthorityQuery
+
+    query = wanted(AuthorityQuery, authority=authority)
+    call_node(url, REMOVE_TRUST, query=query)
+    out.print(f"Of {cell(authority)}, anything is taken again, signed or not.")

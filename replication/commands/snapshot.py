@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catalog import install_command
-from catalog.commands import catalogtokens
-from catalog.commands.console import AsJson, CommandError, cell, err, fail, out, print_json, run
-from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
-from catalog.commands.nodesettings import read_settings
+from catalog.commands.console import AsJson, CommandError, cell, err, fail, print_answer, run
+from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of, read_settings
+from catalog.commands.optionsets import with_options
+from catalog.commands.secretsources import TokensOf, catalog_tokens
 from catalog.model.masking import counted
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ app = typer.Typer()
 
 
 @app.command()
+@with_options(tokens_of=catalog_tokens)
 def snapshot(
     to: Annotated[
         str,
@@ -42,9 +43,8 @@ def snapshot(
             metavar="ADDRESS",
         ),
     ] = None,
-    token: catalogtokens.Token = None,
-    token_from: catalogtokens.TokenFrom = None,
-    tokens: catalogtokens.TokensFile = None,
+    *,
+    tokens_of: TokensOf,
     verify: Annotated[
         bool,
         typer.Option(
@@ -87,7 +87,7 @@ def snapshot(
 
     if of is not None:
         named = f"{_NAME}={of}"
-        known = catalogtokens.tokens_of([named], token, token_from, tokens)
+        known = tokens_of([named])
         try:
             [given] = parse_inputs([named], known)
         except ReconcileError as error:
@@ -103,7 +103,8 @@ def snapshot(
                 return await asyncio.to_thread(write, DatabaseInput(name=_NAME, dsn=dsn))
 
         rows = run(write_own)
-    if as_json:
-        print_json({"rows": rows, "directory": to})
-        return
-    out.print(f"Wrote {counted(rows, 'rows')} to {cell(to)}.")
+    print_answer(
+        {"rows": rows, "directory": to},
+        f"Wrote {counted(rows, 'rows')} to {cell(to)}.",
+        as_json=as_json,
+    )

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catalog import install_command
-from catalog.commands import catalogtokens
 from catalog.commands.console import AsJson, cell, err, fail, out, show_error
+from catalog.commands.optionsets import with_options
+from catalog.commands.secretsources import TokensOf, catalog_tokens
 
 if TYPE_CHECKING:
     from replication.reconcile.streamwatch import StreamFinding
@@ -23,6 +24,7 @@ app = typer.Typer()
 
 
 @app.command()
+@with_options(tokens_of=catalog_tokens)
 def watch(
     catalog: Annotated[
         list[str],
@@ -49,9 +51,8 @@ def watch(
         typer.Option(help="Send findings to this web hook, as CloudEvents.", metavar="URL"),
     ] = None,
     master: Annotated[str, typer.Option(help="Watch on the Spark of this master.")] = "",
-    token: catalogtokens.Token = None,
-    token_from: catalogtokens.TokenFrom = None,
-    tokens: catalogtokens.TokensFile = None,
+    *,
+    tokens_of: TokensOf,
     as_json: AsJson = False,
 ) -> None:
     """Watch the change streams of catalogs, and raise what is wrong with them within seconds.
@@ -81,7 +82,7 @@ def watch(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: is_over.set())
     try:
-        known = catalogtokens.tokens_of(catalog, token, token_from, tokens)
+        known = tokens_of(catalog)
         given = parse_inputs(catalog, known)
         inputs = [each for each in given if isinstance(each, NodeInput | TopicInput)]
         if len(inputs) < len(given):

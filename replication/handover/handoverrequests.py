@@ -24,6 +24,8 @@ from catalog.model.credentials import PeerCredential
 from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.operations import handovers as operations
 from catalog.operations.handovers import (
+    ABORT_HANDOVER,
+    GET_CONSENT,
     Consent,
     EndQuery,
     HandoverAnswer,
@@ -209,7 +211,8 @@ async def _meet(
 
 async def _ask_consent(context: Context, peer: Client, group: str, subject: str) -> None:
     try:
-        await peer.consent(group, context.database.node.authority)
+        query = HandoverQuery(group=group, authority=context.database.node.authority)
+        await peer.call(GET_CONSENT, query=query)
     except Refused as error:
         if error.problem.status != 404:
             raise
@@ -235,7 +238,7 @@ async def _ask_giver(context: Context, handover: Handover, *, is_forced: bool) -
     access = await access_of_row(context, handover.peer, handover.sealed, "handovers", handover.id)
     async with first_contact(context, handover.peer, access) as peer:
         try:
-            await peer.abort_handover(handover.theirs)
+            await peer.call(ABORT_HANDOVER, id=handover.theirs)
         except ClientError as error:
             is_unknown = isinstance(error, Refused) and error.problem.name == "not_found"
             if is_forced or is_unknown:

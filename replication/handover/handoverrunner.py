@@ -15,7 +15,7 @@ import structlog
 from catalog.client import BadAnswer, Client, ClientError, Refused
 from catalog.model.concorderrors import CatalogRecovering
 from catalog.model.errors import ServerBusy
-from catalog.operations.handovers import HandoverOffer, HandoverState
+from catalog.operations.handovers import GET_HANDOVER, TELL_OFFER, HandoverOffer, HandoverState
 from catalog.store.database import Connection, wait_for
 from catalog.supervisor import backoff_from
 from replication.handover.handovercopies import Unfit
@@ -107,7 +107,7 @@ class HandoverRunner:
         own = self._database.node.authority
         offer = HandoverOffer(id=handover.id, group=handover.xid, authority=own)
         for pause in _PAUSES:
-            told = await peer.tell_offer(offer)
+            told = await peer.call(TELL_OFFER, offer)
             if told.authority != handover.authority:
                 raise ClientError(
                     f"{handover.peer} claims to be {told.authority} now, and the group was "
@@ -172,7 +172,7 @@ class HandoverRunner:
         """The state of the handover at the giver; `None` if the giver knows of no such handover."""
         assert handover.theirs is not None
         try:
-            found = await peer.handover(handover.theirs)
+            found = await peer.call(GET_HANDOVER, id=handover.theirs)
         except Refused as error:
             if error.problem.status == 404 and error.problem.name == "not_found":
                 return None

@@ -20,6 +20,7 @@ from catalog.load.workthread import aside
 from catalog.model.change import Change, changes_between
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.schema import Model
+from catalog.operations.handovers import GET_COPIES
 from catalog.store import entities as store
 from catalog.store.authoritykeys import read_signing
 from catalog.store.database import Connection
@@ -223,7 +224,9 @@ async def fetch_given(context: Context, peer: Client, handover: Handover) -> lis
     copies: list[Incoming] = []
     is_whole = False
     allowance = Allowance.of(context.settings, MOST_COPIES)
-    async with contextlib.aclosing(peer.handover_lines(handover.theirs)) as lines:
+    async with contextlib.aclosing(
+        peer.lines("GET", GET_COPIES.path.format(id=handover.theirs), is_bounded=False)
+    ) as lines:
         async for line in lines:
             read = read_line(line)
             if isinstance(read, FeedEnd):

@@ -59,7 +59,7 @@ _ADVICE: dict[str, str] = {
         "It ends with the handover of its group; `concord handover list` shows how far that is."
     ),
     Verdict.REFUSED: (
-        "Ask the operator of the target to accept its authority and path (`concord accept add`), "
+        "Ask the operator of the target to accept its authority and path (`concord link accept`), "
         "or narrow the link: `concord link set {link} --scope PATH`."
     ),
 }
@@ -68,16 +68,16 @@ _ADVICE: dict[str, str] = {
 _OF_TARGETS: dict[str, str] = {
     Verdict.COLLIDED: (
         "At the target, its group needs another name: its operator accepts the pushes of this node "
-        "with `--map {group}={group}-2` or `--prefix NAME-` (`concord accept add`)."
+        "with `--map {group}={group}-2` or `--prefix NAME-` (`concord link accept`)."
     ),
     Verdict.DIVERGED: "The target needs to fetch it from its authority: let it follow that.",
     Verdict.AHEAD: (
         "If this node has lost data, recover it from the target (`concord recover`). If the copy "
-        "at the target was forged, its operator drops it there (`concord accept remove --drop`)."
+        "at the target was forged, its operator drops it there (`concord link remove --drop`)."
     ),
     Verdict.LEAPT: (
         "Find out how it came to such an epoch here: no number of writes leads to that. If it is "
-        "right, the target's operator takes it (`concord accept remove --drop`, then `add`)."
+        "right, the target's operator takes it (`concord link remove --drop`, then `link accept`)."
     ),
 }
 

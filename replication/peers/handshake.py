@@ -204,7 +204,7 @@ async def accepting_link(request: web.Request) -> Link:
         link = await links.get_acceptance(connection, authority)
     if link is None or instance == context.database.node.instance:
         # The authority is a text of an unknown sender, and operators copy the command into a shell.
-        command = f"concord accept add {shlex.quote(authority)}"
+        command = f"concord link accept {shlex.quote(authority)}"
         detail = f"Its operator can accept them: `{command} --url {context.public_base}`."
         raise PushNotAccepted(subject, authority=authority, detail=detail)
     if link.paused is not None:

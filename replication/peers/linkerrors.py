@@ -64,7 +64,7 @@ _BY_STATUS: Mapping[int, ErrorClass] = {
 
 def another_credential(link: str = "ID") -> str:
     """The command that replaces the credential of a link."""
-    return f"concord link credential {link} --token-from VARIABLE"
+    return f"concord link set {link} --token-from VARIABLE"
 
 
 def access_advice(problem: Problem, link: str = "ID") -> str:

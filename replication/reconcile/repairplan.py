@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from catalog.client import Client
 from catalog.model.entity import Origin
 from catalog.operations.links import LinkReset
-from catalog.operations.peers import MOST_ORIGINS, Repairs, UnresolvedOrigin, WantedOrigins
+from catalog.operations.peers import MOST_ORIGINS, REPAIR, Repairs, UnresolvedOrigin, WantedOrigins
 from catalog.operations.reconciliations import FindingName
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
 from replication.reconcile.errors import ReconcileError
@@ -211,7 +211,7 @@ def fetch_planned(
         while batch := list(islice(of_catalog, most)):
             progress(f"{name} fetches {len(batch)} origins again")
             wanted = WantedOrigins.of([Origin(each.authority, each.origin) for each in batch])
-            repairs = nodes[name].call(partial(Client.repair, wanted=wanted))
+            repairs = nodes[name].call(partial(Client.call, operation=REPAIR, body=wanted))
             outcome = outcomes.get(name, RepairOutcome(catalog=name))
             outcomes[name] = outcome.plus(len(batch), repairs)
             note(batch, repairs)

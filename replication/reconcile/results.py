@@ -21,6 +21,8 @@ from catalog.client import ONCE, Client, Refused
 from catalog.operations.peers import MOST_NAMED, check_url
 from catalog.operations.reconciliations import (
     MOST_FINDINGS,
+    TELL_FINDINGS,
+    TELL_RECONCILIATION,
     ComparedCatalog,
     ComparisonFinding,
     NewFindings,
@@ -168,7 +170,7 @@ def _post_one(catalog: NodeInput, told: _Told) -> str:
 
 async def _tell(client: Client, told: _Told) -> None:
     """Report a result, and as many of its findings as the node keeps."""
-    await client.tell_reconciliation(told.result)
+    await client.call(TELL_RECONCILIATION, told.result)
     if not told.compared:
         return
     for first in range(0, max(1, len(told.differences)), MOST_FINDINGS):
@@ -178,7 +180,7 @@ async def _tell(client: Client, told: _Told) -> None:
             findings=[*_findings(told.differences[first : first + MOST_FINDINGS])],
         )
         try:
-            kept = await client.tell_findings(told.result.run, part)
+            kept = await client.call(TELL_FINDINGS, part, run=str(told.result.run))
         except Refused as error:
             # A node of an earlier version keeps the numbers only.
             if error.problem.status == 404:

@@ -20,7 +20,13 @@ import pyarrow as pa
 from catalog.client import Client
 from catalog.keys.entitysignature import is_signed
 from catalog.model.authoritykey import KeyHistory, PublicKey, signed_copy
-from catalog.operations.signing import Signing, TrustedAuthority, TrustedKeyAnswer
+from catalog.operations.signing import (
+    GET_SIGNING,
+    LIST_TRUST,
+    Signing,
+    TrustedAuthority,
+    TrustedKeyAnswer,
+)
 from replication.deciding.trust import is_consistent, key_changes
 from replication.peers.keyhistories import fetch_histories
 from replication.reconcile.catalogs import SurveyedCatalog
@@ -150,8 +156,8 @@ def _ask_one(catalog: SurveyedCatalog, node: NodeInput) -> _ToldKeys:
 
 
 async def _ask(client: Client) -> tuple[Signing, list[TrustedAuthority], list[KeyHistory]]:
-    signing = await client.signing()
-    return signing, await client.trusted(), await fetch_histories(client, None)
+    signing = await client.call(GET_SIGNING)
+    return signing, (await client.call(LIST_TRUST)).trusted, await fetch_histories(client, None)
 
 
 def _read_pin(shown: TrustedKeyAnswer) -> tuple[str, bytes]:

@@ -116,7 +116,7 @@ def why_no_topic(url: str, settings: Settings) -> str:
     parts = urlsplit(split_hosts(url)[0])
     if parts.scheme in TOPIC_SCHEMES and not parts.netloc:
         if settings.kafka_url is None:
-            return "it names no brokers (`--brokers`), and CONCORD_KAFKA_URL is not set"
+            return "it is no kafka://HOST:PORT/TOPIC, and CONCORD_KAFKA_URL is not set"
     elif refusal := why_refused(url, settings, schemes=TOPIC_SCHEMES, most_hosts=_MOST_BROKERS):
         return refusal
     if parts.query or parts.fragment:

@@ -24,9 +24,9 @@ SHARED_NAMES = {
     # The same role in each command that is a package.
     *("command", "report"),
     # The layers of one noun: its SQL, its handlers, its client, its command.
-    *("configuration", "deadletters", "digests", "entities", "find"),
+    *("configuration", "deliveries", "digests", "entities", "find"),
     *("federation", "followers", "linkfigures"),
-    *("links", "requests", "signing", "signingkeys", "subscriptions", "trust", "validate"),
+    *("links", "requests", "signing", "signingkeys", "subscriptions", "validate"),
     # One per package by design: errors, what is applied.
     *("apply", "errors"),
     # The operations of a feature, and what the feature or its command has under the same name.
@@ -40,7 +40,6 @@ SHARED_NAMES = {
         "reconciliations",
         "recovery",
         "references",
-        "revisions",
         "search",
     ),
     # Older forms of what the model and the messages have under the same name.

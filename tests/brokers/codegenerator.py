@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.commands.generate.generator import TRIED
+from catalog.commands.generate.command import TRIED
 
 _PACKAGES = (
     f"xrcg=={TRIED}",

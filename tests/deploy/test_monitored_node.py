@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from catalog.client import Client, Refused
 from catalog.operations.links import NewLink
-from catalog.operations.reconciliations import NewReconciliation
+from catalog.operations.reconciliations import TELL_RECONCILIATION, NewReconciliation
 from catalog.operations.subscriptions import NewSubscription
 from tests.deploy.files import board_expressions, rule_expressions
 from tests.deploy.prometheus import Prometheus, program, running_prometheus
@@ -49,7 +49,7 @@ async def nodes(tmp_path: Path) -> AsyncIterator[tuple[NodeProcess, NodeProcess]
             NewSubscription(sink=f"http://127.0.0.1:{free_port()}/", protocol="HTTP")
         )
         await client.create("/messagegroups/g", {})
-        await client.tell_reconciliation(NewReconciliation.model_validate(_DIFFERENT))
+        await client.call(TELL_RECONCILIATION, NewReconciliation.model_validate(_DIFFERENT))
         await until(lambda: _is_current(client), what="the link to be current")
         yield hub, east
 

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import ClientSession
 
-from catalog.operations.access import NewToken, PathGrant
+from catalog.operations.access import CREATE_TOKEN, NewToken, PathGrant
 from tests.deploy.keptpython import kept_python
 from tests.deploy.portals import SOURCE, Portals
 from tests.e2e.nodes import NodeProcess, node_at, running, until
@@ -76,7 +76,7 @@ async def reader_token(node: NodeProcess) -> str:
 
     async with node.client() as client:
         token, node.token = [
-            (await client.create_token(NewToken(grants=(PathGrant(role=each),)))).token
+            (await client.call(CREATE_TOKEN, NewToken(grants=(PathGrant(role=each),)))).token
             for each in ("reader", "admin")
         ]
     assert token is not None

@@ -26,7 +26,7 @@ PORTS = ("8080", "8081", "8082")
 COPIED = ("catalog", "examples", "replication", "tests", "pyproject.toml", ".gitignore")
 SHELL = ("bash", "-euo", "pipefail", "-c")
 # They go on until they are interrupted, as the reader leaves them in a terminal of their own.
-LASTING = {"concord serve": "Concord serves", "concord subscription listen": "Listening to"}
+LASTING = {"concord serve": "Concord serves", "concord events": "Following"}
 # A replica has what its source has a moment later, and what a revoked key has signed is signed
 # anew; a reader who is too early looks again.
 EVENTUAL = ("concord get", "concord link list", "concord signing verify")
@@ -247,7 +247,7 @@ def test_a_reader_can_do_all_that_the_readme_says(copy: Path) -> None:
     with reading_in(copy, copy.parent / "home") as reader:
         reader.follow(README)
         listening = reader.lasting[-1]
-        assert listening.command.text.startswith("concord subscription listen")
+        assert listening.command.text.startswith("concord events")
         listening.wait_for("/messagegroups/DE.DWD.Weather")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.client import Client, ClientError
-from catalog.client.subscriptions import open_sink
+from catalog.demo.eventsink import open_sink
 from catalog.operations.subscriptions import NewSubscription
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 

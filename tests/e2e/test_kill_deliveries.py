@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from catalog.client.subscriptions import open_sink
+from catalog.demo.eventsink import open_sink
 from tests.e2e.forkednodes import kill_forked, start_forked
 from tests.e2e.nodes import node_at, until
 from tests.integration.conftest import Node, start_node

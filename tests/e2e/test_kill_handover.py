@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from catalog.client import Client, ClientError, Refused
-from catalog.operations.handovers import NewHandover
+from catalog.operations.handovers import BEGIN_HANDOVER, LIST_HANDOVERS, NewHandover
 from catalog.operations.links import NewLink
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 from tests.integration.federation import databases
@@ -42,9 +42,9 @@ async def _hand_over(giver: NodeProcess, taker: NodeProcess) -> None:
         await client.post(f"{GROUP}/messages", body)
         await client.add_link(NewLink(id="taker", source=taker.url, mode="pull"))
     async with taker.client() as client:
-        await client.begin_handover(_handover("from", giver))
+        await client.call(BEGIN_HANDOVER, _handover("from", giver))
     async with giver.client() as client:
-        await client.begin_handover(_handover("to", taker))
+        await client.call(BEGIN_HANDOVER, _handover("to", taker))
         await _kill(giver)
         await until(lambda: _has_offered(taker), what="the offer", seconds=90)
         await _kill(taker)
@@ -79,7 +79,7 @@ async def _kill(node: NodeProcess) -> None:
 async def _state_at(client: Client) -> str:
     """The state of the only handover, empty while the node does not answer."""
     try:
-        [found] = await client.handovers()
+        [found] = (await client.call(LIST_HANDOVERS)).handovers
     except ClientError:
         return ""
     return found.state

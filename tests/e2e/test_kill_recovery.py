@@ -11,7 +11,7 @@ import pytest
 from catalog.client import Client, ClientError
 from catalog.client.replication import DigestRow
 from catalog.operations.links import NewLink
-from catalog.operations.recovery import NewRecovery
+from catalog.operations.recovery import ABORT_RECOVERY, BEGIN_RECOVERY, GET_RECOVERY, NewRecovery
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 
 MESSAGES = 300
@@ -29,7 +29,7 @@ async def rows_of(node: NodeProcess, authority: str) -> set[DigestRow]:
 async def state_of(client: Client) -> str:
     """The state of the recovery, empty while the node does not answer."""
     try:
-        return (await client.recovery()).state
+        return (await client.call(GET_RECOVERY)).state
     except ClientError:
         return ""
 
@@ -44,7 +44,7 @@ async def test_a_node_that_lost_its_disk_recovers_though_it_is_killed_in_the_mid
     replica = node_at(tmp_path / "replica")
     async with running(lost, replica):
         async with lost.client() as client:
-            await client.abort_recovery()
+            await client.call(ABORT_RECOVERY)
             await client.put(GROUP, {})
             body = {f"m{number}": {"description": "as it was"} for number in range(MESSAGES)}
             await client.post(f"{GROUP}/messages", body)
@@ -61,7 +61,7 @@ async def test_a_node_that_lost_its_disk_recovers_though_it_is_killed_in_the_mid
         shutil.rmtree(tmp_path / "lost" / "data")
         await lost.start()
         async with lost.client() as client:
-            await client.begin_recovery(NewRecovery(sources=[replica.url]))
+            await client.call(BEGIN_RECOVERY, NewRecovery(sources=[replica.url]))
             await lost.end(signal.SIGKILL)
             await lost.start()
             await until(lambda: _has_read(client), what="the end of the reading")

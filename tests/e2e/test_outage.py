@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from catalog.client import Client, ClientError
-from catalog.client.subscriptions import open_sink
+from catalog.demo.eventsink import open_sink
 from catalog.operations.links import NewLink
 from catalog.operations.subscriptions import NewSubscription
 from catalog.store.embedded import start_embedded

@@ -17,7 +17,7 @@ import aiohttp
 import asyncpg
 import pytest
 
-from catalog.client.subscriptions import open_sink
+from catalog.demo.eventsink import open_sink
 from catalog.operations.subscriptions import NewSubscription
 from catalog.store.schemamigration import migrations
 from tests.conftest import KEY_VARIABLE

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from catalog.client.subscriptions import open_sink
+from catalog.demo.eventsink import open_sink
 from tests.e2e.nodes import node_at, running, until
 from tests.integration.conftest import start_node
 

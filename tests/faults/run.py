@@ -15,7 +15,7 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 
-from catalog.client.subscriptions import open_sink
+from catalog.demo.eventsink import open_sink
 from catalog.operations.subscriptions import NewSubscription
 from tests.brokers.kafka import KafkaBroker
 from tests.e2e.nodes import free_port

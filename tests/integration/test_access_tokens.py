@@ -16,7 +16,7 @@ from catalog.access.callercheck import NoCallerKnown, check_callers, ways_in
 from catalog.access.owntokens import make_token
 from catalog.cli import app
 from catalog.commands.console import CommandError
-from catalog.commands.nodetokens import FILE_VARIABLE, give_token, token_for
+from catalog.commands.secretsources import FILE_VARIABLE, give_token, token_for
 from catalog.model.roles import Grant
 from catalog.settings import Settings
 from catalog.store.accesstokens import MOST_TOKENS, AccessToken, list_tokens, note_use

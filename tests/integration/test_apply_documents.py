@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from catalog.client import Client
-from catalog.commands.apply.desiredstate import DesiredState
-from catalog.commands.apply.requests import ApplyOptions, Capacity, requests_for
-from catalog.commands.apply.sending import send_all
+from catalog.commands.apply.requests import (
+    ApplyOptions,
+    Capacity,
+    DesiredState,
+    requests_for,
+    send_all,
+)
 from catalog.commands.documentfile import read_document
 from catalog.documents.clean import clean
 from tests.integration.conftest import Node, shared_node

@@ -229,18 +229,6 @@ async def test_what_cannot_be_listed_is_told(node: Node, type: str, code: int, r
     assert reason in result.stderr
 
 
-async def test_a_collection_is_a_table_on_a_terminal_and_json_elsewhere(node: Node) -> None:
-    arguments = ("get", "/messagegroups")
-    assert orjson.loads((await concord(node, *arguments)).stdout) == await node.get(arguments[1])
-    shown = await concord(node, *arguments, FORCE_COLOR="1")
-    assert "/messagegroups/a" in shown.stdout
-    assert "messages 3" in shown.stdout
-    assert "{" not in shown.stdout
-    for option in ("--json", "--inline=*"):
-        assert "{" in (await concord(node, *arguments, option, FORCE_COLOR="1")).stdout
-    assert "{" in (await concord(node, "get", "/messagegroups/a", FORCE_COLOR="1")).stdout
-
-
 async def test_who_deletes_a_replica_is_told_where_it_is_from(node: Node) -> None:
     [link] = (await node.get("/replication/links"))["links"]
     result = await concord(node, "delete", "--yes", "/messagegroups/theirs")

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from catalog.client import Client, Refused, is_replica
+from catalog.commands.authorities import url_of
 from catalog.operations.links import NewLink
-from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from replication.routes import routes
 from tests.integration.conftest import Node, start_node
 
@@ -149,7 +149,7 @@ async def test_the_model_and_the_capabilities_are_read_and_changed(client: Clien
     source = await client.modelsource()
     before = await client.capabilities()
     assert "messagegroups" in (await client.model())["groups"]
-    assert "flags" in await client.offered_capabilities()
+    assert "flags" in await client.get("/capabilitiesoffered")
     try:
         assert (
             "dirs"
@@ -162,7 +162,7 @@ async def test_the_model_and_the_capabilities_are_read_and_changed(client: Clien
         assert (await client.update_capabilities({"pagination": False}))["pagination"] is False
     finally:
         await client.put_modelsource(source)
-        await client.put_capabilities(before)
+        await client.put("/capabilities", before)
     assert await client.capabilities() == before
 
 
@@ -197,8 +197,8 @@ async def test_a_cursor_that_is_gone_is_refused(client: Client) -> None:
 
 async def test_who_the_node_is_and_what_it_holds_is_told(client: Client) -> None:
     await client.create(GROUP, {})
-    assert await client.url_of("https://eu.example") == "https://eu.example"
-    assert await client.url_of("urn:uuid:0") == ""
+    assert await url_of(client, "https://eu.example") == "https://eu.example"
+    assert await url_of(client, "urn:uuid:0") == ""
     authority = (await client.handshake()).authority
     [row] = [row for row in await client.digest_rows() if row.xid == GROUP]
     assert (row.authority, row.origin, row.epoch > 0, row.is_deleted) == (
@@ -209,35 +209,6 @@ async def test_who_the_node_is_and_what_it_holds_is_told(client: Client) -> None
     )
     assert not is_replica(await client.entity(GROUP))
     assert await client.is_ready()
-
-
-async def test_events_are_an_iterator_and_leave_no_subscription_behind(
-    shared: Node, client: Client
-) -> None:
-    # The changes of other tests, which may still be held back, come before the subscription then.
-    await shared.changes()
-    delivering = asyncio.create_task(run_deliveries(shared.context))
-    try:
-        async with asyncio.timeout(20):
-            types = ["io.xregistry.group.created", "io.xregistry.group.updated"]
-            async with client.listen(types=types) as events:
-                [subscription] = await client.subscriptions()
-                assert await client.subscription(subscription.id) == subscription
-                await client.create(MESSAGE, {})
-                await client.update(GROUP, {"name": "x"})
-                seen = [(await anext(events))["type"].rpartition(".")[2] for _ in range(2)]
-                assert seen == ["created", "updated"]
-            assert await client.subscriptions() == []
-            admitted = [{"prefix": {"subject": "/endpoints/"}}]
-            async with client.listen(filters=admitted) as events:
-                await client.update(GROUP, {"name": "y"})
-                await client.create("/endpoints/e", {"usage": ["consumer"]})
-                async for event in events:
-                    assert event["subject"] == "/endpoints/e"
-                    break
-    finally:
-        delivering.cancel()
-        await asyncio.wait([delivering])
 
 
 async def test_links_are_listed_over_all_pages_and_removed(client: Client) -> None:

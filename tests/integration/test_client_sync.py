@@ -16,8 +16,8 @@ import pytest_asyncio
 
 from catalog.client import ONCE, Client, ClientError, Refused, SyncClient, Unreachable
 from catalog.operations.access import WHOAMI
+from catalog.operations.events import EventsQuery
 from catalog.operations.feed import CopyQuery
-from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from replication.routes import routes
 from tests.integration.conftest import Node, start_node
 from tests.pages import ROOT
@@ -30,10 +30,7 @@ MESSAGE = "/messagegroups/g/messages/m"
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def shared(shared_database_url: str) -> AsyncIterator[Node]:
     async with start_node(shared_database_url, routes=routes, page_size=2) as node:
-        delivering = asyncio.create_task(run_deliveries(node.context))
         yield node
-        delivering.cancel()
-        await asyncio.wait([delivering])
 
 
 async def using(url: str, program: Callable[[SyncClient], Any]) -> Any:
@@ -126,11 +123,13 @@ async def test_the_feed_waits_for_changes_and_selects_them(shared: Node) -> None
     assert xids <= {"/messagegroups/g", MESSAGE, f"{MESSAGE}/versions/1"}
 
 
-async def test_events_are_listened_to(shared: Node) -> None:
+async def test_events_are_an_iterator(shared: Node) -> None:
     def program(client: SyncClient) -> str:
-        with client.listen(types=["io.xregistry.group.created"]) as events:
-            client.create("/messagegroups/g", {})
-            return str(next(events)["subject"])
+        query = {"from": "earliest", "type": ["io.xregistry.group.created"]}
+        client.create("/messagegroups/g", {})
+        events = client.events(EventsQuery.model_validate(query))
+        subjects = (str(event["subject"]) for event in events)
+        return next(subject for subject in subjects if subject == "/messagegroups/g")
 
     assert await using(shared.url, program) == "/messagegroups/g"
 
@@ -170,8 +169,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 with SyncClient.open(sys.argv[1]) as client:
     pages = client.follow(client.cursor())
-    print("waiting", flush=True)
     try:
+        print("waiting", flush=True)
         next(pages)
     except KeyboardInterrupt:
         print("interrupted", client.entity("/")["xid"])

@@ -14,7 +14,7 @@ import pytest_asyncio
 from aiohttp import ClientTimeout
 
 from catalog.client import Client
-from catalog.operations.access import NewToken, PathGrant
+from catalog.operations.access import CREATE_TOKEN, DELETE_TOKEN, NewToken, PathGrant
 from catalog.operations.events import EventsQuery
 from tests.integration.auditing import as_role
 from tests.integration.conftest import Node, new_database, start_node
@@ -186,7 +186,7 @@ async def test_a_stream_tells_what_its_caller_may_see_and_ends_with_the_token(
     admin = (await as_role(guarded, "admin")).text
     narrow = NewToken(grants=(PathGrant(role="reader", path="/messagegroups/shown"),))
     async with Client.open(guarded.url, token=admin) as client:
-        made = await client.create_token(narrow)
+        made = await client.call(CREATE_TOKEN, narrow)
         bearer = f"Bearer {made.token}"
         async with stream_of(guarded, _OF_GROUPS, Authorization=bearer) as stream:
             for name in ("hidden", "shown", "hidden.too"):
@@ -194,7 +194,7 @@ async def test_a_stream_tells_what_its_caller_may_see_and_ends_with_the_token(
             await client.put("/messagegroups/shown", {"name": "changed"})
             told = [(await stream.event())["subject"] for _ in range(2)]
             assert told == ["/messagegroups/shown"] * 2
-            await client.revoke_token(made.id)
+            await client.call(DELETE_TOKEN, id=made.id)
             end = await stream.block()
             assert end["event"] == "end"
             assert "credential" in end["data"]

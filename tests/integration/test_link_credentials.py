@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -56,31 +57,39 @@ async def test_a_link_follows_by_the_tokens_of_a_provider(
         ) as source,
         start_member(second) as target,
     ):
-        options = (
-            *("--oauth-token-url", f"{provider.issuer}/token", "--oauth-client-id", "plant"),
-            *("--oauth-client-secret-from", "SECRET", "--oauth-scope", "catalog.read"),
-            *("--oauth-resource", AUDIENCE, "--oauth-authentication", "client_secret_post"),
-        )
+        options = ("--credential-from", "SHOWN")
+
+        def oauth(secret: str) -> str:
+            client = {
+                "tokenurl": f"{provider.issuer}/token",
+                "clientid": "plant",
+                "clientsecret": secret,
+                "scope": "catalog.read",
+                "resource": AUDIENCE,
+                "authentication": "client_secret_post",
+            }
+            return orjson.dumps({"oauth": client}).decode()
+
         add = ("link", "add", source.url, "--id", "l", *options)
-        refused = await concord(target, *add, SECRET="wr0ng-s3cret")
+        refused = await concord(target, *add, SHOWN=oauth("wr0ng-s3cret"))
         assert "refused the client (invalid_client)" in refused.output
-        added = await concord(target, *add, SECRET="secret")
+        added = await concord(target, *add, SHOWN=oauth("secret"))
         assert added.exit_code == 0, added.output
         async with running(source, target, deliveries=True):
             await as_admin(source, "PUT", "/messagegroups/one", {})
             await eventually(lambda: has(target, "/messagegroups/one"))
             await link_is(target, "l", "current")
             subscription = (await target.get(LINK))["subscription"]
-            replace = ("link", "credential", "l", *options)
-            replaced = await concord(target, *replace, SECRET="wr0ng-s3cret")
+            replace = ("link", "set", "l", *options)
+            replaced = await concord(target, *replace, SHOWN=oauth("wr0ng-s3cret"))
             assert replaced.exit_code == 0, replaced.output
             await link_is(target, "l", "unauthenticated")
             kept = [(await target.send("GET", path)).body.decode() for path in SHOWN]
             shown = await target.get(LINK)
             assert "(invalid_client)" in shown["error"]
-            assert "concord link credential l" in shown["error"]
+            assert "concord link set l" in shown["error"]
             assert shown["errors"]["credential"]
-            assert (await concord(target, *replace, SECRET="secret")).exit_code == 0
+            assert (await concord(target, *replace, SHOWN=oauth("secret"))).exit_code == 0
             await as_admin(source, "PUT", "/messagegroups/two", {})
             await eventually(lambda: has(target, "/messagegroups/two"))
             assert (await target.get(LINK))["subscription"] == subscription

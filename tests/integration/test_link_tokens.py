@@ -72,7 +72,7 @@ async def test_a_link_follows_a_source_that_knows_its_token(
             done = await asyncio.to_thread(
                 CliRunner().invoke,
                 app,
-                ["link", "credential", "l", "--token-from", "PEER", "--url", target.url],
+                ["link", "set", "l", "--token-from", "PEER", "--url", target.url],
                 env={"PEER": again},
             )
             assert done.exit_code == 0, done.output
@@ -120,7 +120,7 @@ def test_other_refusals_have_advice_of_their_own() -> None:
 
     assert advice(401, "whatever")
     assert advice(403, "forbidden")
-    assert "link credential eu --token" in advice(401, "unauthenticated", "eu")
+    assert "link set eu --token" in advice(401, "unauthenticated", "eu")
     assert "--tokens" in advice(403, "forbidden", NO_LINK)
     assert not advice(403, "push_not_accepted")
     assert not advice(404, "not_found")

@@ -127,11 +127,11 @@ async def test_nothing_is_accepted_unless_the_operator_says_so(nodes: list[Node]
     await accept(target, other)
     refused = await send_lines(target, source, await feed_of(source))
     assert (refused.status, refused.error) == (403, "push_not_accepted")
-    assert f"concord accept add {authority_of(source)}" in refused.json["detail"]
+    assert f"concord link accept {authority_of(source)}" in refused.json["detail"]
     body = {"target": target.url, "mode": "push", "id": "to"}
     unusable = await source.send("POST", "/replication/links", body)
     assert (unusable.status, unusable.error) == (400, "target_unusable")
-    assert f"concord accept add {authority_of(source)}" in unusable.json["detail"]
+    assert f"concord link accept {authority_of(source)}" in unusable.json["detail"]
     assert (await source.send("POST", "/replication/links?force", body)).status == 201
     async with running(source):
         await link_is(source, "to", "refused")

@@ -15,7 +15,6 @@ from catalog.client import (
     ClientError,
     DigestRow,
     Document,
-    Events,
     JsonObject,
     Problem,
     Refused,
@@ -28,6 +27,7 @@ from catalog.client import (
     verify,
 )
 from catalog.operations.access import WHOAMI, Whoami
+from catalog.operations.events import EventsQuery
 from catalog.operations.feed import CopyQuery
 from catalog.operations.links import CopyConflict, LinkAnswer, NewLink
 
@@ -76,7 +76,7 @@ async def use_catalogs(client: Client) -> None:
     await client.import_groups({"messagegroups": exported["messagegroups"]}, overwrite=True)
     model: JsonObject = await client.model()
     await client.put_modelsource(await client.modelsource())
-    await client.put_capabilities(await client.capabilities())
+    await client.capabilities()
     await client.update_capabilities({"pagination": True})
     conforms: bool = (await client.validate("/messagegroups/g/messages/m", {}))["valid"]
     answer: Answer = await client.request("GET", "/services", params={"name": "a"})
@@ -106,18 +106,15 @@ def use_without_asyncio(url: str) -> list[str]:
         message = client.update(message["xid"], {"name": None}, epoch=message["epoch"])
         caller: Whoami = client.call(WHOAMI)
         page: Changes = next(client.follow(client.cursor()))
-        with client.listen() as events:
-            subject: str = next(events)["subject"]
+        subject: str = next(client.events())["subject"]
         ids: list[str] = [id for id, _ in client.items("/messagegroups", sort="name")]
         return [*ids, subject, page.cursor, str(caller.name), message["xid"]]
 
 
 async def use_events(client: Client) -> str:
-    events: Events
-    async with client.listen(types=["io.xregistry.resource.created"]) as events:
-        async for event in events:
-            subject: str = event["subject"]
-            return subject
+    async for event in client.events(EventsQuery(type=["io.xregistry.resource.created"])):
+        subject: str = event["subject"]
+        return subject
     return ""
 
 

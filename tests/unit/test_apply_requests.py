@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.commands.apply.desiredstate import DesiredState
-from catalog.commands.apply.requests import Capacity, PortionTooLarge, portions
+from catalog.commands.apply.requests import Capacity, DesiredState, PortionTooLarge, portions
 from catalog.http.body import check_number_of_values
 
 MODEL = {

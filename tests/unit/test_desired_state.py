@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from catalog.commands.apply.desiredstate import DesiredState
+from catalog.commands.apply.requests import DesiredState
 
 MODEL = {
     "groups": {

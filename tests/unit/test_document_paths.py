@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from catalog.commands import documentpaths
-from catalog.commands.documentfile import read_document
-from catalog.commands.documentpaths import DocumentPathError, document_paths
+from catalog.commands import documentfile
+from catalog.commands.console import CommandError
+from catalog.commands.documentfile import document_paths, read_document
 from catalog.documents.serialization import STDIN, SourceFileError, read_object_file
 
 FILES = ("a.xreg.json", "b/c.CEREG.yaml", "b/d.cereg", "b/notes.json", ".git/e.xreg.json")
@@ -48,24 +48,24 @@ def test_arguments_name_each_document_once_in_their_order(
 @pytest.mark.usefixtures("tree")
 @pytest.mark.parametrize("argument", ["*.toml", "b/*.json"])
 def test_a_pattern_that_finds_no_document_is_an_error(argument: str) -> None:
-    with pytest.raises(DocumentPathError, match="names no document"):
+    with pytest.raises(CommandError, match="names no document"):
         document_paths([argument])
 
 
 def test_a_directory_without_documents_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DocumentPathError, match="names no document"):
+    with pytest.raises(CommandError, match="names no document"):
         document_paths([str(tmp_path)])
 
 
 @pytest.mark.usefixtures("tree")
 def test_more_documents_than_allowed_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documentpaths, "_MOST_FILES", 2)
-    with pytest.raises(DocumentPathError, match="names more than 2 documents"):
+    monkeypatch.setattr(documentfile, "_MOST_FILES", 2)
+    with pytest.raises(CommandError, match="names more than 2 documents"):
         document_paths(["."])
 
 
 def test_who_gives_a_url_is_told_how_to_fetch_it() -> None:
-    with pytest.raises(DocumentPathError, match="is a URL") as refused:
+    with pytest.raises(CommandError, match="is a URL") as refused:
         document_paths(["https://example.com/a?b&c"])
     assert "curl -fsSL 'https://example.com/a?b&c' | concord" in refused.value.hint
 

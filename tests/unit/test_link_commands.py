@@ -8,8 +8,7 @@ import pytest
 
 from catalog.model.linkterms import State
 from catalog.operations.links import CompleteCopy, DryRunAnswer, LinkAnswer
-from replication.commands.dryrunresult import print_dry_run
-from replication.commands.links import _state_of
+from replication.commands.links import _state_of, print_dry_run
 
 COLLIDED = [
     {"xid": xid, "origin": xid, "authority": "urn:a", "epoch": 1}

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.commands.console import cell, table
-from catalog.commands.terminal import PlainConsole
+from catalog.commands.console import PlainConsole, cell, table
 from catalog.model.backoff import MAX_RETRY_AFTER_SECONDS, parse_retry_after
 from catalog.model.masking import printable, printable_json, printable_lines
 

@@ -21,8 +21,10 @@ from catalog.commands.console import (
     Documents,
     KeepUnknown,
     Migrate,
+    Quiet,
     Url,
     Verbose,
+    Yes,
     fail,
     on_node,
     progress_bar,
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from catalog.client import Client
-    from catalog.commands.apply.requests import ApplyOptions, ApplyRequest
-    from catalog.commands.apply.sending import ApplyResult
+    from catalog.commands.apply.requests import ApplyOptions, ApplyRequest, ApplyResult
     from catalog.commands.documentfile import DocumentFile
 
 app = typer.Typer()
@@ -74,13 +75,13 @@ def apply(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the changes without making them.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    yes: Yes = False,
     allow_empty: AllowEmpty = False,
     migrate: Migrate = False,
     keep_unknown: KeepUnknown = False,
     check_epochs: CheckEpochs = False,
     follow: Follow = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show errors only.")] = False,
+    quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -161,7 +162,7 @@ def diff(
     migrate: Migrate = False,
     keep_unknown: KeepUnknown = False,
     check_epochs: CheckEpochs = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no changes.")] = False,
+    quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -198,8 +199,7 @@ def diff(
 async def _requests(
     client: Client, documents: Sequence[DocumentFile], options: ApplyOptions
 ) -> list[ApplyRequest]:
-    from catalog.commands.apply.desiredstate import DesiredState
-    from catalog.commands.apply.requests import Capacity, requests_for
+    from catalog.commands.apply.requests import Capacity, DesiredState, requests_for
 
     capacity = await Capacity.of(client)
     desired = DesiredState(model=await client.model())
@@ -211,7 +211,7 @@ async def _requests(
 
 
 async def _send(client: Client, requests: Sequence[ApplyRequest], *, dry_run: bool) -> ApplyResult:
-    from catalog.commands.apply.sending import send_all
+    from catalog.commands.apply.requests import send_all
 
     action = "Comparing" if dry_run else "Applying"
     with progress_bar() as progress:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
-import typer
 
-from catalog.commands.console import cell, err, fail, out, print_json, sentence, show_error
+from catalog.commands.console import cell, confirm, err, fail, out, print_json, sentence, show_error
 
 if TYPE_CHECKING:
-    from catalog.commands.apply.desiredstate import Contradiction
-    from catalog.commands.apply.sending import ApplyResult
+    from catalog.commands.apply.requests import ApplyResult, Contradiction
     from catalog.commands.documentfile import DocumentFile
-
 
 MOST_LINES = 200
 _SIGNS = {"created": "[green]+[/]", "updated": "[yellow]~[/]", "deleted": "[red]-[/]"}
 _WIDEST = 60
+_MOST_LISTED = 20
+_LISTS = {
+    "leftalone": "Left alone, since it belongs to another catalog",
+    "kept": "Kept, since it contains entities that these documents do not own",
+}
 
 
 @dataclass(slots=True)
@@ -125,13 +126,6 @@ def summary(changes: Sequence[Mapping[str, Any]], *, is_dry_run: bool) -> str:
     return f"{'Would be: ' if is_dry_run else ''}{', '.join(counts)}."
 
 
-_MOST_LISTED = 20
-_LISTS = {
-    "leftalone": "Left alone, since it belongs to another catalog",
-    "kept": "Kept, since it contains entities that these documents do not own",
-}
-
-
 def show_result(result: ApplyResult, *, quiet: bool, verbose: bool, as_json: bool) -> None:
     """Print the changes that were or would be made, and the failure of the apply, if it failed."""
     if as_json:
@@ -195,10 +189,7 @@ def agree_on_deletions(preview: ApplyResult, *, verbose: bool) -> None:
         return
     err.print(change_tree(deletions, most=None if verbose else MOST_LINES))
     err.print(summary(deletions, is_dry_run=True))
-    if not sys.stdin.isatty():
-        fail("Nothing was done: without a terminal, deletions need --yes.")
-    if not typer.confirm("Delete these?", err=True):
-        fail("Nothing was done.")
+    confirm("Delete these?", yes=False)
 
 
 def refuse_contradictions(contradictions: Sequence[Contradiction]) -> NoReturn:

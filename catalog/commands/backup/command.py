@@ -14,8 +14,7 @@ import typer
 
 from catalog import DISTRIBUTION
 from catalog.commands.console import AsJson, CommandError, cell, err, fail, out, print_json, run
-from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
-from catalog.commands.nodesettings import read_settings
+from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of, read_settings
 from catalog.model.masking import counted
 
 if TYPE_CHECKING:

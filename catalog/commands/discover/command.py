@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
 from catalog import install_command
-from catalog.commands.console import CommandError, cell, err, fail, run
-from catalog.commands.nodetokens import token_for
-from catalog.commands.secretsource import SOURCE, secret_from
+from catalog.commands.console import CommandError, Output, cell, err, fail, run, write_output
+from catalog.commands.secretsources import SOURCE, secret_from, token_for
 from catalog.documents.serialization import to_yaml
 
 if TYPE_CHECKING:
@@ -77,10 +74,7 @@ def discover(
     password_from: Annotated[
         str | None, typer.Option(help=f"The password: {SOURCE}.", metavar="SOURCE")
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write to this file, not to stdout.", metavar="FILE"),
-    ] = None,
+    output: Output = None,
 ) -> None:
     """Propose endpoints and messages for the topics of a Kafka cluster.
 
@@ -112,14 +106,9 @@ def discover(
     if against is not None:
         _explain_known(known, samples)
     text = to_yaml({"specversion": "1.0-rc4", **proposal.groups})
-    if output is None:
-        sys.stdout.buffer.write(text)
-        return
-    try:
-        output.write_bytes(text)
-    except OSError as error:
-        fail(f"{output} cannot be written: {error.strerror}.")
-    err.print(f"Wrote {cell(str(output))}. Look at it, then: concord import {cell(str(output))}")
+    write_output(text, output)
+    if output is not None:
+        err.print(f"Look at it, then: concord import {cell(str(output))}")
 
 
 async def _discover(

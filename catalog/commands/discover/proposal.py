@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from catalog.model.masking import counted
 from catalog.model.xid import is_valid_id
 from catalog.operations.schemacontracts import AVRO, JSON, PROTOBUF
 
@@ -108,7 +109,7 @@ def propose(samples: Iterable[TopicSample], registry: Registry, servers: Sequenc
         if not is_valid_id(sample.topic):
             proposal.left_out[sample.topic] = "its name is no id of an entity, or is too long"
             continue
-        evidence = [f"{_counted(sample.partitions, 'partition')}, {_sampled(sample)}"]
+        evidence = [f"{counted(sample.partitions, 'partitions')}, {_sampled(sample)}"]
         messages = dict(_events(sample, registry, evidence))
         messages.update(_plain_records(sample, registry, evidence, has_events=bool(messages)))
         schemas = dict(_inferred(sample, messages, evidence))
@@ -159,7 +160,7 @@ def _events(
             **_schema_of(kinds, schema),
         }
         where = f", schema {schema.subject} version {schema.version}" if schema else ""
-        evidence.append(f"{type}: {_counted(seen, 'CloudEvent')} of this type{where}")
+        evidence.append(f"{type}: {counted(seen, 'CloudEvents')} of this type{where}")
         yield type, message
 
 
@@ -173,11 +174,11 @@ def _plain_records(
         for schema in _of_topic(versions, sample.topic):
             found[_message_id(schema.subject, sample.topic)] = (
                 schema,
-                f"{_counted(seen, 'value')} with the schema id {number}",
+                f"{counted(seen, 'values')} with the schema id {number}",
             )
         if not versions:
             evidence.append(
-                f"{_counted(seen, 'value')} with the schema id {number}: not in the registry"
+                f"{counted(seen, 'values')} with the schema id {number}: not in the registry"
             )
     named = registry.latest.get(f"{sample.topic}-value")
     if named is not None and not has_events and not found:
@@ -265,8 +266,4 @@ def could_be_of(subject: str, topics: Collection[str]) -> bool:
 
 
 def _sampled(sample: TopicSample) -> str:
-    return "no records" if sample.is_empty else f"{_counted(sample.records, 'record')} sampled"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return "no records" if sample.is_empty else f"{counted(sample.records, 'records')} sampled"

@@ -11,12 +11,7 @@ import aiohttp
 import orjson
 
 from catalog.commands.console import CommandError
-from catalog.commands.discover.proposal import (
-    RegisteredSchema,
-    Registry,
-    TopicSample,
-    could_be_of,
-)
+from catalog.commands.discover.proposal import RegisteredSchema, Registry, TopicSample, could_be_of
 from catalog.operations.schemacontracts import AVRO
 
 _ACCEPTED = "application/vnd.schemaregistry.v1+json, application/json"

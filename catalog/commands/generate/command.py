@@ -1,9 +1,13 @@
-"""The command `generate`."""
+"""The command `generate`, which runs `xrcg` of the xRegistry project, a program of its own."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +28,17 @@ if TYPE_CHECKING:
     from catalog.commands.generate.pins import Definition, Pins
 
 app = typer.Typer()
+TRIED = "0.11.0"
+_LONGEST_SECONDS = 600
+_LONGEST_REASON = 500
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+# The program ends with 0 after some of its errors.
+_FAULT = re.compile(r"^\d{4}-\S+ \S+ - \S+ - (?:ERROR|CRITICAL) - (.*)$", re.MULTILINE)
+_INSTALL = (
+    "Install it in an environment of its own (python3 -m venv codegen && codegen/bin/pip install "
+    f"xrcg=={TRIED}), and name it with --generator codegen/bin/xrcg."
+)
+_STYLES = "xrcg list shows its languages and styles, concord lint what is wrong with definitions."
 
 
 @app.command()
@@ -90,8 +105,7 @@ def generate(
     """
     from catalog.commands.documentfile import write_document
     from catalog.commands.generate import pins as pinning
-    from catalog.commands.generate.generator import generate_code, generator_version
-    from catalog.commands.generate.lockfile import LockedRun, LockFile
+    from catalog.commands.generate.pins import LockedRun, LockFile
 
     async def prepared() -> tuple[LockFile, str]:
         return LockFile.read(lock), generator_version(generator)
@@ -142,7 +156,7 @@ def _read(paths: Sequence[str], source: Path | None, url: str) -> dict[str, Any]
 
     async def from_file() -> dict[str, Any]:
         from catalog.commands.documentfile import read_document
-        from catalog.commands.generate.partselection import select
+        from catalog.commands.referencedparts import select
 
         groups = read_document(source, migrate=True).groups
         missing = [path for path in paths if not path.strip("/") or not select(groups, [path])]
@@ -171,3 +185,68 @@ def _tell(
     for xid, version in newer(pins, definitions).items():
         pinned = pins[xid].version
         err.print(f"{cell(xid)}: version {cell(version)} is newer than the pinned {cell(pinned)}.")
+
+
+def generator_version(program: str) -> str:
+    """The name and version of the generator, as `xrcg 0.11.0`."""
+    told = _run(program, ["--version"])
+    found = _VERSION.search(told)
+    if found is None:
+        raise CommandError(f"{program} does not tell its version.", _INSTALL)
+    return f"xrcg {found[0]}"
+
+
+def generate_code(
+    program: str, definitions: bytes, arguments: Sequence[str], output: Path
+) -> list[Path]:
+    """Generate code, and put it into a directory once all of it is there.
+
+    Args:
+        definitions: a document of the edition rc3.
+        arguments: further arguments of the program.
+        output: the directory, whose other files stay.
+
+    Returns:
+        the files, relative to the directory.
+
+    """
+    with TemporaryDirectory(prefix="concord-generate-") as folder:
+        source, made = Path(folder, "definitions.xreg.json"), Path(folder, "output")
+        source.write_bytes(definitions)
+        told = _run(
+            program,
+            ["generate", *arguments, "--definitions", str(source), "--output", str(made)],
+        )
+        files = [each.relative_to(made) for each in made.rglob("*") if each.is_file()]
+        fault = _FAULT.search(told)
+        if fault or not files:
+            reason = fault[1][:_LONGEST_REASON] if fault else "it wrote no file"
+            raise CommandError(f"{program} generated no code: {reason}", _STYLES)
+        try:
+            shutil.copytree(made, output, dirs_exist_ok=True)
+        except OSError as error:
+            raise CommandError(f"{output} cannot be written: {error}.") from error
+    return sorted(files)
+
+
+def _run(program: str, arguments: Sequence[str]) -> str:
+    """The output and the errors of the program."""
+    try:
+        done = subprocess.run(
+            [program, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_LONGEST_SECONDS,
+        )
+    except OSError as error:
+        raise CommandError(f"{program} cannot be run: {error.strerror}.", _INSTALL) from error
+    except subprocess.TimeoutExpired as error:
+        raise CommandError(f"{program} took longer than {_LONGEST_SECONDS} seconds.") from error
+    told = done.stdout.decode(errors="replace")
+    if done.returncode:
+        fault = _FAULT.search(told)
+        reason = fault[1] if fault else told.strip().rpartition("\n")[2]
+        message = f"{program} ended with {done.returncode}: {reason[:_LONGEST_REASON]}"
+        raise CommandError(message, _STYLES)
+    return told

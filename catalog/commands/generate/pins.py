@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import orjson
 
+from catalog.commands.console import CommandError
 from catalog.documents.asyncapi.schemadocuments import entities_named_in
 from catalog.documents.losses import default_version
 from catalog.model.timestamps import parse_time
@@ -32,6 +34,8 @@ _ASSIGNED = frozenset(
 _NAMED_VERSION = re.compile(
     rb"#?(/schemagroups/[^/\"#]+/schemas/[^/\"#]+)/versions/([A-Za-z0-9\-._~:@]+)"
 )
+_VERSION = 1
+_LARGEST_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +222,73 @@ def _objects(owner: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[st
 def _object(owner: Mapping[str, Any], name: str) -> dict[str, Any]:
     value = owner.get(name)
     return value if isinstance(value, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class LockedRun:
+    """The generator of a run, with the version of the generator, and the pins."""
+
+    generator: str
+    pins: Pins
+
+    def as_json(self) -> dict[str, Any]:
+        pins = {xid: pin.as_json() for xid, pin in sorted(self.pins.items())}
+        return {"generator": self.generator, "definitions": pins}
+
+
+@dataclass(slots=True)
+class LockFile:
+    """The runs of one repository.
+
+    Args:
+        path: the file, which need not exist.
+        runs: the runs by their paths, with blanks between.
+    """
+
+    path: Path
+    runs: dict[str, LockedRun] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> LockFile:
+        """The lock file at a path; an empty one if there is no file."""
+        try:
+            if not path.exists():
+                return cls(path)
+            if path.stat().st_size > _LARGEST_BYTES:
+                raise CommandError(f"{path} is too large for a lock file.")
+            source: Any = orjson.loads(path.read_bytes())
+            if source["lockversion"] != _VERSION:
+                raise CommandError(f"{path} was written by another version of Concord.")
+            return cls(path, {str(paths): _run(run) for paths, run in source["runs"].items()})
+        except OSError as error:
+            raise CommandError(f"{path} cannot be read: {error.strerror}.") from error
+        except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+            raise CommandError(
+                f"{path} is no lock file.", "Restore it, or name another one with --lock."
+            ) from error
+
+    def run_of(self, paths: Sequence[str]) -> LockedRun | None:
+        """The locked run of paths; `None` before the first one."""
+        return self.runs.get(_key(paths))
+
+    def write(self, paths: Sequence[str], run: LockedRun) -> None:
+        """Replace the run of paths."""
+        self.runs[_key(paths)] = run
+        runs = {key: each.as_json() for key, each in sorted(self.runs.items())}
+        document = {"lockversion": _VERSION, "runs": runs}
+        try:
+            self.path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
+        except OSError as error:
+            raise CommandError(f"{self.path} cannot be written: {error.strerror}.") from error
+
+
+def _run(source: Any) -> LockedRun:
+    pins = {
+        str(xid): Pin(str(pin["version"]), str(pin["sha256"]))
+        for xid, pin in source["definitions"].items()
+    }
+    return LockedRun(str(source["generator"]), pins)
+
+
+def _key(paths: Sequence[str]) -> str:
+    return " ".join(sorted(paths))

@@ -21,8 +21,7 @@ from catalog.model.dotpath import Key, read_path
 from catalog.model.xid import Xid
 
 if TYPE_CHECKING:
-    from catalog.commands.import_.report import ImportReport
-
+    from catalog.commands.import_.command import ImportReport
 
 _LARGEST = 2**53 - 1
 Members = dict[str, Any]

@@ -14,14 +14,8 @@ from typing import Any
 
 from catalog.client import Client, Refused
 from catalog.commands.console import CommandError
-from catalog.commands.documentfile import read_document
-from catalog.commands.documentpaths import SUFFIXES, document_paths
-from catalog.documents.serialization import (
-    LARGEST_BYTES,
-    STDIN,
-    SourceFileError,
-    read_object_file,
-)
+from catalog.commands.documentfile import SUFFIXES, document_paths, read_document
+from catalog.documents.serialization import LARGEST_BYTES, STDIN, SourceFileError, read_object_file
 from catalog.formats.families import COMPATIBILITIES, FORMATS
 from catalog.lint.declaredentities import DeclaredEntities
 from catalog.lint.documentchanges import DEPTH, User
@@ -37,6 +31,7 @@ from catalog.rules.fault import Subject
 from catalog.rules.referencerules import references_of
 
 _LONGEST_SECONDS = 60
+_MOST_AT_ONCE = 8
 
 
 class RevisionError(CommandError):
@@ -157,20 +152,13 @@ def _git(*arguments: str, cwd: Path, stdin: bytes = b"") -> bytes:
     return done.stdout
 
 
-_MOST_AT_ONCE = 8
-
-
-class LintBaseError(CommandError):
-    """A catalog has a model that this program does not understand."""
-
-
 def base_at_rest(name: str, arguments: Sequence[str], configuration: Configuration) -> LintBase:
     """An export or a folder of documents, if there is one of the name, or else a git revision.
 
     Raises:
         RevisionError: there is neither a file nor a revision of the name.
         SourceFileError: a file is no document.
-        DocumentPathError: the folder has no document.
+        CommandError: the folder has no document.
     """
     if Path(name).exists():
         return _base_in_files(name, configuration)
@@ -210,7 +198,7 @@ async def configuration_of(client: Client) -> Configuration:
     """The model and the supported capabilities of a running catalog.
 
     Raises:
-        LintBaseError: this program does not understand the model.
+        CommandError: this program does not understand the model.
         ClientError
     """
     model, capabilities = await client.get("/model"), await client.get("/capabilities")
@@ -224,7 +212,7 @@ def configuration_in(name: str) -> Configuration | None:
         `None` if there is no file of the name, or if the file has no model.
 
     Raises:
-        LintBaseError: this program does not understand the model.
+        CommandError: this program does not understand the model.
         SourceFileError: the file is no document.
     """
     if not Path(name).is_file():
@@ -244,7 +232,7 @@ def _configuration(model: Any, capabilities: Any, name: str) -> Configuration:
         )
     except (XRegistryError, KeyError, TypeError) as error:
         reason = error.title if isinstance(error, XRegistryError) else "it is another server's"
-        raise LintBaseError(
+        raise CommandError(
             f"The model of {name} cannot be used: {reason}", "Name a model with --model."
         ) from error
 

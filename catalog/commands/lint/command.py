@@ -12,16 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from catalog.commands.console import (
-    NO,
-    AsJson,
-    CommandError,
-    Documents,
-    Migrate,
-    run,
-)
+from catalog.commands.console import NO, AsJson, CommandError, Documents, Migrate, run
 from catalog.commands.lint.report import check_report, show_findings, write_report
-from catalog.commands.nodetokens import token_for
+from catalog.commands.secretsources import token_for
 from catalog.documents.rewriter import unescaped
 from catalog.documents.serialization import STDIN
 
@@ -187,7 +180,7 @@ async def _lint(
     arguments: list[str], against: Sequence[str], model: str | None, *, migrate: bool
 ) -> tuple[list[Finding], list[DocumentChange]]:
     from catalog.client import Client
-    from catalog.commands.documentpaths import document_paths
+    from catalog.commands.documentfile import document_paths
     from catalog.commands.lint.baseline import (
         base_at_rest,
         base_in,

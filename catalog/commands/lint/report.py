@@ -17,7 +17,7 @@ import orjson
 
 from catalog import DISTRIBUTION
 from catalog.commands.console import CommandError, cell, err, fail, out, print_json
-from catalog.model.masking import printable
+from catalog.model.masking import counted, printable
 
 if TYPE_CHECKING:
     from catalog.lint.documentchanges import DocumentChange
@@ -69,11 +69,7 @@ def _as_json(findings: Sequence[Finding], changes: Sequence[DocumentChange]) -> 
 
 def _counted(findings: Sequence[Finding]) -> str:
     counts = Counter[str](finding.severity for finding in findings)
-    return ", ".join(
-        f"{counts[name]} {name}{'' if counts[name] == 1 else 's'}"
-        for name in _LEVELS
-        if counts[name]
-    )
+    return ", ".join(counted(counts[name], f"{name}s") for name in _LEVELS if counts[name])
 
 
 def _show_all(findings: Sequence[Finding]) -> None:

@@ -17,7 +17,7 @@ from catalog.model.confluentattribute import SchemaIdConflict
 from catalog.operations.feed import DigestSchemaIds
 from catalog.operations.links import LinkAnswer
 from catalog.operations.peers import Handshake
-from catalog.operations.reconciliations import Reconciliation
+from catalog.operations.reconciliations import LIST_RECONCILIATIONS, Reconciliation
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog, check_digest_version
 from replication.reconcile.digestrows import BucketRange, parse_rows
 from replication.reconcile.errors import CatalogUnread
@@ -134,7 +134,7 @@ async def _ask(
     client: Client,
 ) -> tuple[Handshake, list[LinkAnswer], Answer, list[Reconciliation], Sequence[SchemaIdConflict]]:
     digests = await client.request("GET", "/replication/digests")
-    told = await client.reconciliations()
+    told = (await client.call(LIST_RECONCILIATIONS)).reconciliations
     return (
         await client.handshake(),
         await client.links(),

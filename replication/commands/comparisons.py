@@ -1,4 +1,4 @@
-"""The commands `reconcile findings` and `reconcile finding`: what a node was told, one by one."""
+"""The commands `reconcile history`, `findings` and `finding`: what a node was told."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from catalog.commands.console import (
     NO,
     AsJson,
     Url,
+    call_node,
     cell,
     fail,
     on_node,
     out,
     print_json,
+    print_rows,
     table,
     wanted,
 )
@@ -38,6 +40,35 @@ Run = Annotated[
         metavar="ID",
     ),
 ]
+
+
+@app.command()
+def history(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the comparisons that a node was told about, the latest first.
+
+    The node keeps the last 50 of each outcome.
+
+    Example: concord reconcile history --url http://127.0.0.1:8080
+    """
+    from catalog.operations.reconciliations import LIST_RECONCILIATIONS
+
+    found = call_node(url, LIST_RECONCILIATIONS).reconciliations
+    if as_json:
+        # A script finds each member, also those without a value.
+        print_json([each.model_dump(mode="json") for each in found])
+        return
+    shown = table("ended", "outcome", "differences", "entities", "catalogs", "seconds")
+    for each in found:
+        own = each.error or ", ".join(f"{n:,} {name}" for name, n in each.findings.items())
+        shown.add_row(
+            format_time(each.endedat),
+            each.outcome,
+            cell(own or "none"),
+            f"{sum(each.entities.values()):,}",
+            cell(", ".join(each.catalogs)),
+            f"{(each.endedat - each.startedat).total_seconds():.1f}",
+        )
+    out.print(shown if found else "The node was told about no comparison.")
 
 
 @app.command()
@@ -74,30 +105,32 @@ def findings(
 
     Example: concord reconcile findings --finding missing --path /messagegroups/orders
     """
-    from catalog.operations.reconciliations import FindingsQuery
+    from catalog.operations.reconciliations import LIST_FINDINGS, FindingsQuery
 
     query = wanted(FindingsQuery, finding=finding, catalog=catalog, path=path)
 
     async def ask(client: Client) -> list[StoredFinding]:
-        return await client.findings(await _chosen(client, run), query, most=limit)
+        chosen, kept = str(await _chosen(client, run)), list[StoredFinding]()
+        async for page in client.call_pages(LIST_FINDINGS, query=query, run=chosen):
+            kept += page.findings
+            if len(kept) >= limit:
+                break
+        return kept[:limit]
 
     found = on_node(url, ask)
-    if as_json:
-        print_json(found)
-        return
-    shown = table("number", "finding", "at", "entity", "epoch", "instead of", "at")
-    for each in found:
-        shown.add_row(
-            str(each.number),
-            each.finding,
-            cell(each.catalog),
-            cell(each.origin),
+    print_rows(
+        found,
+        ("number", "finding", "at", "entity", "epoch", "instead of", "at"),
+        lambda each: (
+            *(each.number, each.finding, each.catalog, each.origin),
             _epoch(each.epoch, each.deleted),
             _epoch(each.referenceepoch, each.referencedeleted),
-            cell(each.reference or ""),
-        )
-    out.print(shown if found else "No kept finding of this comparison fits.")
-    if len(found) == limit:
+            each.reference or "",
+        ),
+        nothing="No kept finding of this comparison fits.",
+        as_json=as_json,
+    )
+    if len(found) == limit and not as_json:
         out.print(f"There may be more than {limit:,}: --limit shows more.")
 
 
@@ -116,9 +149,11 @@ def show_finding(
 
     Example: concord reconcile finding 0
     """
+    from catalog.operations.reconciliations import SHOW_FINDING, FindingQuery
 
     async def ask(client: Client) -> FindingSides:
-        return await client.finding(await _chosen(client, run), number)
+        chosen, query = str(await _chosen(client, run)), FindingQuery(ask=True)
+        return await client.call(SHOW_FINDING, query=query, run=chosen, number=str(number))
 
     found = on_node(url, ask)
     if as_json:
@@ -148,7 +183,9 @@ async def _chosen(client: Client, run: str | None) -> UUID:
             return UUID(run)
         except ValueError:
             fail(f"{run!r} is no id of a comparison.", "See `concord reconcile history --json`.")
-    for each in await client.reconciliations():
+    from catalog.operations.reconciliations import LIST_RECONCILIATIONS
+
+    for each in (await client.call(LIST_RECONCILIATIONS)).reconciliations:
         if each.kept:
             return each.run
     fail(

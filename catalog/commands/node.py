@@ -1,4 +1,4 @@
-"""The command `doctor`."""
+"""The commands `settings`, `migrate` and `doctor`: the state of one node."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import typer
 from catalog.commands.console import (
     NO,
     AsJson,
+    CommandError,
+    call_node,
     cell,
     fail,
-    on_node,
     out,
     print_json,
     run,
     table,
 )
-from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of
-from catalog.commands.nodesettings import RunningNode, read_settings
-from catalog.commands.nodetokens import token_for
+from catalog.commands.nodedatabase import DatabaseUrl, DataDir, dsn_of, read_settings
+from catalog.commands.secretsources import token_for
 from catalog.model.masking import counted
 
 if TYPE_CHECKING:
@@ -31,6 +31,94 @@ if TYPE_CHECKING:
 
     from catalog.monitoring.diagnosis import Check, Diagnosis
     from catalog.settings import Settings
+
+app = typer.Typer()
+
+
+RunningNode = Annotated[
+    str | None,
+    typer.Option("--url", help="Ask the running node at this URL, as an admin.", metavar="URL"),
+]
+
+
+@app.command()
+def settings(as_json: AsJson = False, url: RunningNode = None) -> None:
+    """List the settings that the environment gives to a node; secrets are masked.
+
+    With --url, list the settings in force at a running node, and where each comes from.
+
+    Example: CONCORD_PORT=8081 concord settings
+
+    Example: concord settings --url http://127.0.0.1:8080
+    """
+    if url is not None:
+        _show_in_force(url, as_json=as_json)
+        return
+    values = read_settings({}).masked()
+    if as_json:
+        print_json(values)
+        return
+    shown = table("variable", "value")
+    for name, value in values.items():
+        shown.add_row(f"CONCORD_{name.upper()}", cell(value))
+    out.print(shown)
+
+
+def _show_in_force(url: str, *, as_json: bool) -> None:
+    from catalog.operations.nodestate import READ_SETTINGS
+
+    found = call_node(url, READ_SETTINGS)
+    if as_json:
+        print_json(found)
+        return
+    shown = table("variable", "value", "from")
+    for each in found.settings:
+        shown.add_row(each.name, cell(each.value), each.source)
+    out.print(shown)
+
+
+@app.command()
+def migrate(
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Bring the database of a node to the schema of this version, and end.
+
+    A node does the same at the start. Before an upgrade of several processes, the command tells
+    whether the new processes would start, while the processes of the old version still run.
+
+    Example: concord migrate --data-dir /var/lib/concord
+    """
+    settings = read_settings(locals())
+    if settings.database_url is None and "data_dir" not in settings.model_fields_set:
+        fail(
+            "No database was named.",
+            "Name the data directory of the node with --data-dir, or its database with "
+            "--database-url.",
+        )
+    if settings.database_url is None and not settings.data_dir.expanduser().is_dir():
+        fail(
+            f"There is no data directory at {settings.data_dir}.",
+            "Name that of the node with --data-dir, or its database with --database-url.",
+        )
+    authority = run(lambda: _migrate(settings))
+    out.print(f"The database of {cell(authority)} has the schema of this version.")
+
+
+async def _migrate(settings: Settings) -> str:
+    from catalog.node.noderuntime import open_database
+    from catalog.reconfiguration.initialmodel import InitialModelUnusable
+    from catalog.store.connections import DatabaseUnusable
+
+    try:
+        async with open_database(settings) as database:
+            return database.node.authority
+    except DatabaseUnusable as error:
+        message = f"The database cannot be used: {error}."
+        raise CommandError(message, "Check CONCORD_DATABASE_URL.") from None
+    except InitialModelUnusable as error:
+        raise CommandError(f"The model of a fresh node cannot be used: {error}") from None
+
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -88,8 +176,7 @@ def _ask(url: str, *, outside: bool) -> list[Diagnosis]:
     from catalog.monitoring.diagnosis import Diagnosis
     from catalog.operations.nodestate import EXAMINE_NODE, ExaminationQuery
 
-    query = ExaminationQuery(outside=outside)
-    found = on_node(url, lambda client: client.call(EXAMINE_NODE, query=query))
+    found = call_node(url, EXAMINE_NODE, query=ExaminationQuery(outside=outside))
     return [Diagnosis(**each.model_dump()) for each in found.checks]
 
 

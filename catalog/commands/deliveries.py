@@ -1,4 +1,4 @@
-"""The commands `subscription deadletters list`, `causes`, `show`, `redeliver` and `remove`."""
+"""The commands about deliveries: `subscription pause`, `resume`, `attempts`, `deadletters`, …"""
 
 from __future__ import annotations
 
@@ -13,30 +13,37 @@ from catalog.commands.console import (
     NO,
     AsJson,
     Url,
+    call_node,
     cell,
     err,
     fail,
-    json_of,
     on_node,
     out,
     print_json,
+    print_rows,
     progress_bar,
-    table,
     wanted,
 )
-from catalog.commands.subscriptionlife import SubscriptionId
+from catalog.model.masking import counted
 
 if TYPE_CHECKING:
     from catalog.client import Client
-    from catalog.operations.subscriptions import DeliveryStatus
+    from catalog.operations.subscriptions import DeliveryStatus, SubscriptionAnswer
 
-app = typer.Typer(
+app = typer.Typer()
+
+SubscriptionId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="The subscription's id, as `concord subscription list` shows it."
+    ),
+]
+
+deadletters_app = typer.Typer(
     no_args_is_help=True,
     help="Events that a subscription's sink did not take: dead letters.",
 )
-
 _LOOK_SECONDS = 0.2
-
 Number = Annotated[
     int,
     typer.Argument(
@@ -57,7 +64,117 @@ Cause = Annotated[
 ]
 
 
-@app.command("list")
+@app.command()
+def pause(
+    id: SubscriptionId,
+    reason: Annotated[
+        str | None, typer.Option(help="Why, for others who look at it.", metavar="TEXT")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Deliver nothing until the subscription is resumed. The cursor stays, so no event is missed.
+
+    Example: concord subscription pause 8f2c --reason "the sink moves"
+    """
+    subscription = on_node(url, lambda client: client.pause_subscription(id, reason))
+    _report(subscription, "is paused", as_json=as_json)
+
+
+@app.command()
+def resume(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Continue deliveries at the place where the subscription was paused.
+
+    A subscription that waits after a failure tries again at once.
+
+    Example: concord subscription resume 8f2c
+    """
+    subscription = on_node(url, lambda client: client.resume_subscription(id))
+    _report(subscription, "delivers", as_json=as_json)
+
+
+@app.command()
+def replay(
+    id: SubscriptionId,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="`earliest`, the `sequence` of an event, after which it goes on, a time, or `now`"
+            " to leave out what was not delivered.",
+            metavar="PLACE",
+        ),
+    ],
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Deliver the events again from a place in the log, in order.
+
+    Example: concord subscription replay 8f2c --from 2026-03-01T12:00:00Z
+    """
+    subscription = on_node(url, lambda client: client.replay_subscription(id, start))
+    lag = subscription.status.lag
+    count = f"{lag} or more" if lag >= 1000 else lag
+    _report(subscription, f"goes on from {start}: {count} changes to look at", as_json=as_json)
+
+
+@app.command("test")
+def send_example(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Send an example event to the sink now, and show the sink's answer.
+
+    The event has the type concord.subscription.test. The subscription does not change. The exit
+    code is 1 if the sink does not accept the event.
+
+    Example: concord subscription test 8f2c
+    """
+    found = on_node(url, lambda client: client.test_subscription(id))
+    is_accepted = found.outcome == "delivered"
+    if as_json:
+        print_json(found)
+    else:
+        colour, verb = ("green", "accepted") if is_accepted else ("red", "did not accept")
+        answer = cell(found.answer)
+        out.print(
+            f"[{colour}]The sink {verb} the example event[/] after {found.milliseconds} ms: "
+            f"{answer}."
+        )
+    if not is_accepted:
+        raise typer.Exit(NO)
+
+
+@app.command()
+def attempts(
+    id: SubscriptionId,
+    limit: Annotated[int, typer.Option(help="The most attempts to show.", min=1)] = 20,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List the last delivery attempts, newest first. Not every success in a row is kept.
+
+    Example: concord subscription attempts 8f2c --limit 5
+    """
+    found = on_node(url, lambda client: client.delivery_attempts(id, limit))
+    print_rows(
+        found,
+        ("at", "outcome", "events", "milliseconds", "reason"),
+        nothing="Nothing was sent to this sink yet.",
+        as_json=as_json,
+    )
+
+
+def _report(subscription: SubscriptionAnswer, done: str, *, as_json: bool) -> None:
+    """Print a subscription after a command as JSON, or a sentence on the command's effect."""
+    if as_json:
+        print_json(subscription)
+        return
+    state = subscription.status.state
+    but = " It is still paused." if state == "paused" and done != "is paused" else ""
+    if state == "pending":
+        but = " But first its sink has to consent."
+    out.print(f"Subscription [bold]{cell(subscription.id)}[/] {cell(done)}.{but}")
+
+
+@deadletters_app.command("list")
 def list_(
     id: SubscriptionId,
     limit: Annotated[int, typer.Option(help="At most so many dead letters.", min=1)] = 100,
@@ -73,34 +190,32 @@ def list_(
     Example: concord subscription deadletters list 8f2c
     """
     found = on_node(url, lambda client: client.dead_letters(id, limit, cause=cause))
-    if as_json:
-        print_json(found)
-        return
-    columns = ("number", "state", "subject", "attempts", "at", "reason")
-    shown = table(*columns)
-    for letter in map(json_of, found):
-        shown.add_row(*(cell(letter.get(name)) for name in columns))
-    out.print(shown if found else "This subscription has no dead letters.")
+    print_rows(
+        found,
+        ("number", "state", "subject", "attempts", "at", "reason"),
+        nothing="This subscription has no dead letters.",
+        as_json=as_json,
+    )
 
 
-@app.command()
+@deadletters_app.command()
 def causes(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Count undelivered events by the reason, the most frequent reason first.
 
     Example: concord subscription deadletters causes 8f2c
     """
-    found = on_node(url, lambda client: client.dead_letter_causes(id))
-    if as_json:
-        print_json(found)
-        return
-    columns = ("dead", "waiting", "due", "first", "last", "reason")
-    shown = table(*columns)
-    for each in map(json_of, found):
-        shown.add_row(*(cell(each.get(name)) for name in columns))
-    out.print(shown if found else "This subscription has no dead letters.")
+    from catalog.operations.deliveries import LIST_CAUSES
+
+    found = call_node(url, LIST_CAUSES, id=id).causes
+    print_rows(
+        found,
+        ("dead", "waiting", "due", "first", "last", "reason"),
+        nothing="This subscription has no dead letters.",
+        as_json=as_json,
+    )
 
 
-@app.command()
+@deadletters_app.command()
 def show(id: SubscriptionId, number: Number, url: Url = DEFAULT_URL) -> None:
     """Print a dead letter with its event, as JSON.
 
@@ -109,7 +224,7 @@ def show(id: SubscriptionId, number: Number, url: Url = DEFAULT_URL) -> None:
     print_json(on_node(url, lambda client: client.dead_letter(id, number)))
 
 
-@app.command()
+@deadletters_app.command()
 def redeliver(
     id: SubscriptionId,
     numbers: Numbers = None,
@@ -143,12 +258,12 @@ def redeliver(
     if as_json:
         print_json(outcome)
     else:
-        _report(outcome)
+        _report_outcome(outcome)
     if outcome.get("failed"):
         raise typer.Exit(NO)
 
 
-@app.command()
+@deadletters_app.command()
 def remove(
     id: SubscriptionId,
     numbers: Numbers = None,
@@ -162,7 +277,7 @@ def remove(
     """
     _check_choice(numbers, cause is not None, all_)
     removed = on_node(url, lambda client: _remove(client, id, numbers or [], cause))
-    out.print(f"{_events(removed)} removed.")
+    out.print(f"{counted(removed, 'events')} removed.")
 
 
 def _check_choice(numbers: list[int] | None, *options: bool) -> None:
@@ -225,23 +340,19 @@ async def _wait(client: Client, id: str) -> DeliveryStatus:
             await asyncio.sleep(_LOOK_SECONDS)
 
 
-def _report(outcome: dict[str, Any]) -> None:
-    accepted = _events(outcome["accepted"])
+def _report_outcome(outcome: dict[str, Any]) -> None:
+    accepted = counted(outcome["accepted"], "events")
     if "due" not in outcome:
         out.print(f"{accepted} will be delivered again.")
         return
     if outcome["due"]:
         out.print(
-            f"{_events(outcome['due'])} will be delivered again when the subscription is active; "
-            f"it is {cell(outcome['state'])}."
+            f"{counted(outcome['due'], 'events')} will be delivered again when the subscription is "
+            f"active; it is {cell(outcome['state'])}."
         )
         return
     failed, waiting = outcome["failed"], outcome["waiting"]
     again = f"; [red]{failed} failed again[/]" if failed else ""
     behind = f", and {waiting} wait behind" if waiting else ""
     delivered = max(0, outcome["accepted"] - failed - waiting)
-    out.print(f"{_events(delivered)} delivered{again}{behind}.")
-
-
-def _events(count: int) -> str:
-    return f"{count} event{'' if count == 1 else 's'}"
+    out.print(f"{counted(delivered, 'events')} delivered{again}{behind}.")
