@@ -12,6 +12,7 @@ from aiohttp import hdrs, web
 from catalog.api.requesttarget import RequestTarget
 from catalog.http.flags import Flags, number_above_zero
 from catalog.model import errors
+from catalog.model.attributereference import EntityKind
 from catalog.model.capabilities import Capabilities
 from catalog.model.configuration import Configuration
 from catalog.model.filter import Filters, Sort, parse_filters, parse_sort
@@ -214,16 +215,16 @@ def _read_filters(flags: Flags, model: Model, target: RequestTarget) -> Filters 
     if not texts:
         return None
     is_meta = target.kind == "meta"
-    return parse_filters(texts, model, subject=flags.path, meta=is_meta, **_aim(target))
+    return parse_filters(texts, _kind_of(target, model), subject=flags.path, meta=is_meta)
 
 
-def _aim(target: RequestTarget) -> dict[str, Any]:
-    """The types of the entities of the target, as arguments for the parsers of filter and sort."""
+def _kind_of(target: RequestTarget, model: Model) -> EntityKind:
+    """The kind of the target, or of the entities in the target."""
     is_versions = target.kind == "version" or target.plural == "versions"
     collection = "" if is_versions else target.plural
     groups = target.xid.groups or collection
     resources = target.xid.resources or (collection if target.xid.groups else "")
-    return {"groups": groups, "resources": resources, "versions": is_versions}
+    return EntityKind(model=model, groups=groups, resources=resources, versions=is_versions)
 
 
 def _read_sort(flags: Flags, model: Model, target: RequestTarget) -> Sort | None:
@@ -236,7 +237,7 @@ def _read_sort(flags: Flags, model: Model, target: RequestTarget) -> Sort | None
         raise errors.BadSort(
             flags.path, value=", ".join(texts), error_detail="it can be given only once"
         )
-    return parse_sort(texts[0], model, subject=flags.path, **_aim(target))
+    return parse_sort(texts[0], _kind_of(target, model), subject=flags.path)
 
 
 def _read_limit(request: web.Request, flags: Flags) -> int | None:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, cast
 from catalog.model.attributereference import ABSENT, ANY, AttributeReference, EntityKind, resolve
 from catalog.model.dotpath import Every, Key, Step, read_path, write_path
 from catalog.model.errors import BadFilter, BadSort
-from catalog.model.schema import NUMBERS, SCALARS, Model
+from catalog.model.schema import NUMBERS, SCALARS
 from catalog.model.timestamps import normal_time
 
 EXCLUDE_ALL = "excludeall"
@@ -121,20 +121,11 @@ class Sort:
 
 
 def parse_filters(
-    texts: Sequence[str],
-    model: Model,
-    *,
-    groups: str = "",
-    resources: str = "",
-    versions: bool = False,
-    meta: bool = False,
-    subject: str = "/",
+    texts: Sequence[str], place: EntityKind, *, meta: bool = False, subject: str = "/"
 ) -> Filters:
-    """Parse the values of `?filter` of one request.
+    """Parse the values of `?filter` of one request for entities of a kind.
 
     Args:
-        groups, resources, versions: the kind of entity or collection of the request; the registry
-            if omitted.
         meta: whether the request is for the meta entity of a resource.
 
     Raises:
@@ -147,7 +138,6 @@ def parse_filters(
         if list(texts) != [EXCLUDE_ALL]:
             raise BadFilter(subject, value=EXCLUDE_ALL, error_detail="it is used alone")
         return Filters()
-    place = EntityKind(model=model, groups=groups, resources=resources, versions=versions)
     start: list[Step] = [Key("meta")] if meta else []
     clauses: list[Clause] = []
     count = 0
@@ -263,17 +253,8 @@ def _pieces(written: str) -> tuple[str, ...]:
     return tuple(pieces)
 
 
-def parse_sort(
-    text: str,
-    model: Model,
-    *,
-    groups: str,
-    resources: str = "",
-    versions: bool = False,
-    subject: str = "/",
-) -> Sort:
+def parse_sort(text: str, place: EntityKind, *, subject: str = "/") -> Sort:
     """Parse the value of `?sort` of a request for a collection; a wrong value is a BadSort."""
-    place = EntityKind(model=model, groups=groups, resources=resources, versions=versions)
     try:
         if len(text) > LONGEST or not _is_storable(text):
             raise ValueError("it is too long, or has a character that no name can have")

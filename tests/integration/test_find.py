@@ -10,6 +10,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from catalog.model.attributereference import EntityKind
 from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
@@ -45,11 +46,11 @@ async def connection(database: Database) -> AsyncIterator[Connection]:
 
 
 def filters(*texts: str, **aim: Any) -> Filters:
-    return parse_filters(texts, MODEL, **aim)
+    return parse_filters(texts, EntityKind(model=MODEL, **aim))
 
 
 def sort(text: str, **aim: Any) -> Sort:
-    return parse_sort(text, MODEL, **aim)
+    return parse_sort(text, EntityKind(model=MODEL, **aim))
 
 
 def file(xid: str, **attributes: Any) -> list[Entity]:

@@ -13,6 +13,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from catalog.model.attributereference import EntityKind
 from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.model.errors import BadFilter, BadSort
@@ -267,7 +268,8 @@ async def test_a_registry_shows_the_leaves_of_what_matches_and_all_above_them(
         tree = Tree.of([registry, *rows])
         for wanted in asked:
             texts = [",".join(w.text(0) for w in clause) for clause in wanted]
-            visible = await find_visible(connection, Xid(), parse_filters(texts, MODEL))
+            filters = parse_filters(texts, EntityKind(model=MODEL))
+            visible = await find_visible(connection, Xid(), filters)
             expected = shown_by(tree, "/", 0, wanted) - {"/"}
             assert {xid for xid in tree.views if visible.shows(xid)} - {"/"} == expected, texts
             is_met = any(
@@ -310,9 +312,9 @@ async def _check_pages(
     chain = CHAINS[depth]
     aim: dict[str, Any] = dict(zip(("groups", "resources", "versions"), chain, strict=False))
     texts = [",".join(w.text(depth) for w in clause) for clause in wanted]
-    filters = parse_filters(texts, MODEL, **aim)
+    filters = parse_filters(texts, EntityKind(model=MODEL, **aim))
     by = sort.replace("id", f"{IDS[depth]}id") or f"{IDS[depth]}id"
-    order = parse_sort(by, MODEL, **aim) if sort else None
+    order = parse_sort(by, EntityKind(model=MODEL, **aim)) if sort else None
     for owner in map(Xid.parse, tree.at("/", chain[:-1])):
         listing = f"{str(owner).rstrip('/')}/{chain[-1]}"
         expected = {
@@ -387,9 +389,9 @@ async def test_what_is_not_refused_is_understood_by_the_database(
     aim: dict[str, Any] = {"groups": "dirs", "resources": "files"}
     filters = order = None
     with contextlib.suppress(BadFilter):
-        filters = parse_filters(texts, MODEL, **aim)
+        filters = parse_filters(texts, EntityKind(model=MODEL, **aim))
     with contextlib.suppress(BadSort):
-        order = parse_sort(sort, MODEL, **aim)
+        order = parse_sort(sort, EntityKind(model=MODEL, **aim))
     owner = Xid.parse("/dirs/a")
     seen = {"name": "a", "size": 1, "when": "2024-01-01T00:00:00Z", "ext": {"a": [1, "x"]}}
     async with database.transaction() as connection:

@@ -10,6 +10,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from catalog.model.attributereference import EntityKind
 from catalog.model.caller import node_caller
 from catalog.model.filter import parse_filters
 from catalog.model.xid import Xid
@@ -69,7 +70,7 @@ async def seeded(shared_database_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 def condition(text: str) -> Any:
-    asked = parse_filters([text], MODEL, groups="dirs", resources="files")
+    asked = parse_filters([text], EntityKind(model=MODEL, groups="dirs", resources="files"))
     return any_of([condition_of(clause.expressions) for clause in asked.clauses])
 
 
@@ -193,7 +194,7 @@ async def test_a_rare_match_is_looked_up_and_a_common_one_is_read_in_order(
 ) -> None:
     """Both first pages come without reading the collection."""
     for text, expected in (("labels.stage=PROD", ["F500", "F1000"]), ("labels.stage=dev", ["F1"])):
-        asked = parse_filters([text], MODEL, groups="dirs", resources="files")
+        asked = parse_filters([text], EntityKind(model=MODEL, groups="dirs", resources="files"))
         page = await find_page(seeded, Xid.parse("/dirs/d"), "files", filters=asked, limit=5)
         ids = {xid.rpartition("/")[2] for xid in page.xids}
         assert {*expected} & ids
@@ -215,7 +216,7 @@ async def test_a_value_that_is_common_elsewhere_costs_a_collection_nothing(
     """The search index alone tells what is in the collection: no row beside it is fetched."""
     aim = {"/": {"groups": "dirs"}}.get(owner, {"groups": "dirs", "resources": "files"})
     aim = {**aim, "versions": True} if plural == "versions" else aim
-    asked = parse_filters([text], MODEL, **aim)
+    asked = parse_filters([text], EntityKind(model=MODEL, **aim))
     async with seeded.transaction():
         before = await rows_fetched(seeded)
         visible = await find_visible(seeded, Xid.parse(owner), asked, plural)
@@ -232,7 +233,7 @@ async def rows_fetched(connection: asyncpg.Connection) -> int:
 
 
 async def test_what_is_found_below_a_group_is_looked_up_once(seeded: asyncpg.Connection) -> None:
-    asked = parse_filters(["files.name=name 17,name=s*"], MODEL, groups="dirs")
+    asked = parse_filters(["files.name=name 17,name=s*"], EntityKind(model=MODEL, groups="dirs"))
     page = await find_page(seeded, Xid(), "dirs", filters=asked, limit=5)
     assert page.xids
     assert all(xid.startswith("/dirs/d") for xid in page.xids)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.model.attributereference import EntityKind
 from catalog.model.dotpath import Every, Index, Key, read_path, write_path
 from catalog.model.errors import BadFilter, BadSort
 from catalog.model.filter import (
@@ -49,7 +50,7 @@ MODEL = load_model(
 
 
 def clause(text: str, **aim: Any) -> Clause:
-    [found] = parse_filters([text], MODEL, **aim).clauses
+    [found] = parse_filters([text], EntityKind(model=MODEL, **aim)).clauses
     return found
 
 
@@ -218,7 +219,7 @@ def test_paths_are_followed_through_the_model(
 )
 def test_an_invalid_expression_is_refused_by_name(text: str) -> None:
     with pytest.raises(BadFilter) as refused:
-        parse_filters(["name=fine", text], MODEL, subject="/here")
+        parse_filters(["name=fine", text], EntityKind(model=MODEL), subject="/here")
     assert refused.value.subject == "/here"
     told = refused.value.arguments["value"].rstrip("…")
     assert told in text.encode("utf-8", "replace").decode()
@@ -226,7 +227,7 @@ def test_an_invalid_expression_is_refused_by_name(text: str) -> None:
 
 def test_the_expression_that_is_wrong_is_the_one_that_is_named() -> None:
     with pytest.raises(BadFilter) as refused:
-        parse_filters([r"name=a\,b,dirs.labels=x,name=c"], MODEL)
+        parse_filters([r"name=a\,b,dirs.labels=x,name=c"], EntityKind(model=MODEL))
     assert refused.value.arguments["value"] == "dirs.labels=x"
 
 
@@ -242,11 +243,11 @@ def test_the_expression_that_is_wrong_is_the_one_that_is_named() -> None:
 )
 def test_too_many_expressions_are_refused(texts: list[str]) -> None:
     with pytest.raises(BadFilter):
-        parse_filters(texts, MODEL)
+        parse_filters(texts, EntityKind(model=MODEL))
 
 
 def test_excludeall_is_a_filter_without_clauses() -> None:
-    assert parse_filters(["excludeall"], MODEL) == Filters()
+    assert parse_filters(["excludeall"], EntityKind(model=MODEL)) == Filters()
 
 
 def test_collections_side_by_side_have_no_entities_in_common() -> None:
@@ -267,7 +268,7 @@ def test_collections_side_by_side_have_no_entities_in_common() -> None:
 def test_a_sort_names_an_attribute_and_a_direction(
     text: str, path: str, is_descending: bool
 ) -> None:
-    sort = parse_sort(text, MODEL, groups="dirs")
+    sort = parse_sort(text, EntityKind(model=MODEL, groups="dirs"))
     assert (write_path(sort.reference.steps), sort.is_descending) == (path, is_descending)
 
 
@@ -293,4 +294,4 @@ def test_a_sort_names_an_attribute_and_a_direction(
 )
 def test_an_invalid_sort_is_refused(text: str) -> None:
     with pytest.raises(BadSort):
-        parse_sort(text, MODEL, groups="dirs")
+        parse_sort(text, EntityKind(model=MODEL, groups="dirs"))
