@@ -48,7 +48,7 @@ class Composer(ABC):
 
     @property
     def is_large(self) -> bool:
-        """Whether the write is planned at a snapshot, without locks (`catalog.writing.largewrite`).
+        """Whether the write is planned at a snapshot, without locks (`SeparateWrite`).
 
         Then `compose` reads the snapshot. By the time of `confirm`, entities that `compose` read
         and the interaction does not touch may have changed.

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 from structlog.contextvars import bind_contextvars
 
 from catalog.formats.checker import Check, CheckedDocument, validation
 from catalog.load.workthread import aside, is_long
-from catalog.model.caller import EVERYTHING
-from catalog.model.concorderrors import HandoverUnderWay
 from catalog.model.configuration import Configuration
 from catalog.model.documentforms import decode_document, document_bytes, document_names
 from catalog.model.errors import XRegistryError
@@ -26,20 +23,17 @@ from catalog.model.interaction import Body, Interaction, ResourceUpsert, Version
 from catalog.model.schema import ResourceType
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.database import Database
-from catalog.store.locks import MustBeginAgain
 from catalog.telemetry.processmetrics import ProcessMetrics
 from catalog.telemetry.tracing import Tracing
-from catalog.writing.documentchecks import CheckedRequests, KnownResults, RequestChecks
+from catalog.writing.documentchecks import CheckedRequests
 from catalog.writing.groupcommit import GroupCommit, is_small
-from catalog.writing.largewrite import LargeWrite
 from catalog.writing.outcome import Outcome
-from catalog.writing.permission import check_writes
+from catalog.writing.separatewrite import SeparateWrite
 from catalog.writing.transaction import (
     Composed,
     Composer,
     Condition,
     Reconfiguration,
-    WriteTransaction,
     touched_by,
 )
 
@@ -79,94 +73,6 @@ def _content_of(body: Body, kind: ResourceType, document: VersionDocument | None
             contenttype = str(body.get("contenttype") or "application/json")
             return document_bytes(kind, contenttype, body[value])
     return None
-
-
-# Attempts under locks. The last attempt locks the whole catalog.
-_MOST_ATTEMPTS = 3
-# Plans without locks. If entities keep changing while a large interaction is planned, the
-# interaction is decided under locks instead.
-_MOST_PLANS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SeparateWrite:
-    """The attempts to apply one interaction, each in transactions of its own.
-
-    Documents are checked between transactions: if documents are still to be checked, the
-    transaction is rolled back, and run again once the results are known.
-    """
-
-    database: Database
-    signers: OwnSigners
-    checks: RequestChecks
-    configuration: Configuration
-    composer: Composer
-    condition: Condition | None
-    reconfiguration: Reconfiguration | None = None
-    is_dry: bool = False
-
-    async def apply(self) -> Outcome:
-        is_planned = self.reconfiguration is None and (self.is_dry or self.composer.is_large)
-        for attempt in range(-_MOST_PLANS if is_planned else 0, _MOST_ATTEMPTS):
-            is_last = attempt == _MOST_ATTEMPTS - 1
-            lock_and_write = partial(self._lock_and_write, is_last=is_last)
-            try:
-                result = await self.checks.complete(
-                    self._plan_and_write if attempt < 0 else lock_and_write
-                )
-            except MustBeginAgain:
-                continue
-            except HandoverUnderWay as error:
-                await self._keep_unseen(error.arguments["group"])
-                raise
-            if not self.is_dry:
-                self.database.signal.set(result.changes)
-            return result
-        raise AssertionError("nothing changes under a lock on the whole catalog")
-
-    async def _keep_unseen(self, group: str) -> None:
-        """Refuse a client without the right to write to a group that is being handed over.
-
-        The lock fails before the rights are checked, and its error would reveal the handover.
-        """
-        if (scope := self.database.caller.writes) is not EVERYTHING:
-            async with self.database.transaction() as connection:
-                await check_writes(connection, scope, [group])
-
-    async def _plan_and_write(self, results: KnownResults) -> Outcome:
-        large = LargeWrite(
-            node=self.database.node,
-            caller=self.database.caller,
-            configuration=self.configuration,
-            signers=self.signers,
-            composer=self.composer,
-            condition=self.condition,
-        )
-        async with self.database.overview() as connection:
-            plan = await large.plan(connection, results)
-        if self.is_dry:
-            return plan.outcome
-        async with self.database.transaction(is_noted=False) as connection:
-            return await large.write(connection, plan)
-
-    async def _lock_and_write(self, results: KnownResults, *, is_last: bool) -> Outcome:
-        locks = replace(self.composer.locks(), revision=self.configuration.revision)
-        if is_last:
-            locks = replace(locks, catalog_exclusive=True)
-        async with self.database.transaction(is_noted=False) as connection:
-            transaction = WriteTransaction(
-                connection=connection,
-                node=self.database.node,
-                caller=self.database.caller,
-                configuration=self.configuration,
-                results=results,
-                signers=self.signers,
-                reconfiguration=self.reconfiguration,
-            )
-            [result] = await transaction.run([self.composer], locks, condition=self.condition)
-            if not isinstance(result, Outcome):
-                raise result
-            return result
 
 
 class Writer:
@@ -239,7 +145,7 @@ class Writer:
         )
         if reconfiguration is None:
             await checks.answers(predicted_checks(interaction, configuration))
-        write = _SeparateWrite(
+        write = SeparateWrite(
             database=self._database,
             signers=self._signers,
             checks=checks,
@@ -266,7 +172,7 @@ class Writer:
         Raises:
             XRegistryError, ConfigurationChanged: as `apply`, and every error of `composer`.
         """
-        write = _SeparateWrite(
+        write = SeparateWrite(
             database=self._database,
             signers=self._signers,
             checks=self._checked_requests.begin(self._database.caller.client),
