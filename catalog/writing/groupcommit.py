@@ -158,8 +158,7 @@ class GroupCommit:
         async with self._database.transaction() as connection:
             transaction = WriteTransaction(
                 connection=connection,
-                node=self._database.node,
-                caller=self._database.caller,
+                database=self._database,
                 configuration=batch[0].configuration,
                 results=KnownResults(self._checked_requests.begin(_ALL_CLIENTS)),
                 signers=self._signers,

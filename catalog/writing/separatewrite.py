@@ -135,8 +135,7 @@ class SeparateWrite:
         async with self.database.transaction(is_noted=False) as connection:
             transaction = WriteTransaction(
                 connection=connection,
-                node=self.database.node,
-                caller=self.database.caller,
+                database=self.database,
                 configuration=self.configuration,
                 results=results,
                 signers=self.signers,

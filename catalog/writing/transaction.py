@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 from catalog.keys.entitysignature import EntitySigner
 from catalog.load.workthread import aside
-from catalog.model.caller import Author, Caller
+from catalog.model.caller import Author
 from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
@@ -19,7 +19,7 @@ from catalog.model.interaction import Interaction
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import LogCursor, read_newest
 from catalog.store.connections import seen_by
-from catalog.store.database import Connection, Node
+from catalog.store.database import Connection, Database
 from catalog.store.locks import Locked, MustBeginAgain, Refusal, Touched, lock_and_load
 from catalog.store.writes import write
 from catalog.writing.content import StoredContent
@@ -136,15 +136,14 @@ class WriteTransaction:
     """One transaction: each interaction is decided on the state after the interaction before.
 
     Args:
-        caller: the caller whose view of the catalog composers read.
+        database: the database, for the caller whose view of the catalog composers read.
         configuration: the configuration with which the interactions were read.
         reconfiguration: the configuration that a single interaction asks for, with which the
             interaction was read.
     """
 
     connection: Connection
-    node: Node
-    caller: Caller
+    database: Database
     configuration: Configuration
     results: KnownResults
     signers: OwnSigners
@@ -211,13 +210,13 @@ class WriteTransaction:
             )
             # The reconfiguration may have logged further changes.
             position = await read_newest(self.connection)
-        cursor = LogCursor.at(self.node.instance, position)
+        cursor = LogCursor.at(self.database.node.instance, position)
         results = [
             replace(each, cursor=cursor) if isinstance(each, Outcome) else each for each in results
         ]
         for composer, each in zip(batch, results, strict=True):
             if isinstance(each, Outcome) and not isinstance(composer, Composed):
-                async with seen_by(self.connection, self.caller):
+                async with seen_by(self.connection, self.database.caller):
                     await composer.conclude(self.connection, each)
         return results
 
@@ -274,7 +273,7 @@ class WriteTransaction:
         decider = Decider(
             content=StoredContent(self.connection, interaction.caller),
             configuration=(self.reconfiguration or self).configuration,
-            authority=self.node.authority,
+            authority=self.database.node.authority,
             checker=self.results,
             is_exclusive=self._locks.catalog_exclusive,
             is_referred=self._locked.is_referred,
@@ -288,7 +287,7 @@ class WriteTransaction:
     async def _compose(self, composer: Composer) -> Interaction:
         if isinstance(composer, Composed):
             return composer.interaction
-        async with seen_by(self.connection, self.caller):
+        async with seen_by(self.connection, self.database.caller):
             return await composer.compose(self.connection)
 
     def _keep(self, outcome: Outcome) -> None:
