@@ -15,7 +15,7 @@ import contextlib
 import math
 import os
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
@@ -34,6 +34,7 @@ from catalog.store.changes import RecentWrite, read_written
 from catalog.store.database import Connection, Database, SharedDatabase
 from catalog.telemetry.processmetrics import ProcessMetrics, Tally
 
+_MOST_ENDINGS = 50_000
 # Above this number of changes, clearing the cache is faster than a search for stale answers.
 _MOST_CHANGES = 2000
 _LARGEST_BODY = 64 * 1024
@@ -91,7 +92,10 @@ class AnswerCache:
         # The answers with their sizes in bytes.
         self._answers: OrderedDict[Key, tuple[CachedAnswer, int]] = OrderedDict()
         self._places: dict[str, set[Key]] = {}
+        # The number of the last write at each place; missing places count as `_floor`.
+        self._written: OrderedDict[str, int] = OrderedDict()
         self._writes = 0
+        self._floor = 0
         self._snapshot: str | None = None
         self._confirmed_at = -math.inf
         self._shared = database.signal.shared
@@ -151,8 +155,9 @@ class AnswerCache:
         return found[0]
 
     def put(self, key: Key, answer: CachedAnswer, ticket: int) -> None:
-        """Cache an answer, unless something was written after its ticket was taken."""
-        if self._writes > ticket or len(answer.body) > _LARGEST_BODY:
+        """Cache an answer, unless its place was written after its ticket was taken."""
+        written = max(self._written.get(answer.place, 0), self._floor)
+        if written > ticket or len(answer.body) > _LARGEST_BODY:
             return
         self._forget(key)
         base, path, _ = key
@@ -165,30 +170,22 @@ class AnswerCache:
         while self.bytes > self._most_bytes:
             self._forget(next(iter(self._answers)))
 
-    def end_changed(self, changes: Iterable[RecentWrite | Change]) -> None:
-        """Remove the answers that became stale by changes."""
+    def end_changed(self, changes: Iterable[Change]) -> None:
+        """Remove the answers that became stale by changes of this process."""
         written = list(changes)
         if len(written) > _MOST_CHANGES:
             self.clear()
-            return
-        if not written:
-            return
-        self._writes += 1
-        ended = places_of(one.xid for one in written)
-        for one in written:
-            if one.kind == "group" and one.action == "deleted":
-                # The log may have no changes of the entities below a deleted group.
-                ended |= {place for place in self._places if place.startswith(f"{one.xid}/")}
-        for place in ended:
-            for key in self._places.pop(place, ()):
-                self.bytes -= self._answers.pop(key)[1]
+        else:
+            self._end(written)
 
     def clear(self) -> None:
         """Remove every answer, and refuse answers with older tickets."""
         self._writes += 1
+        self._floor = self._writes
         self._answers.clear()
         self.bytes = 0
         self._places.clear()
+        self._written.clear()
 
     def _is_current(self, asked_at: float) -> bool:
         if self._shared is not None and self._shared.others() != self._others:
@@ -208,10 +205,30 @@ class AnswerCache:
         if found.written is None:
             self.clear()
         else:
-            self.end_changed(found.written)
+            self._end(found.written)
         self._snapshot = found.snapshot
         self._confirmed_at = begun
         self._others = others
+
+    def _end(self, written: Sequence[RecentWrite | Change]) -> None:
+        self._writes += 1
+        for place in places_of(one.xid for one in written):
+            self._end_at(place)
+        for one in written:
+            if one.kind == "group" and one.action == "deleted":
+                # The log may have no changes of the entities below a deleted group.
+                for place in [p for p in self._places if p.startswith(f"{one.xid}/")]:
+                    self._end_at(place)
+                # Also refuses answers below the group that are being read and have no place yet.
+                self._floor = self._writes
+        while len(self._written) > _MOST_ENDINGS:
+            _, self._floor = self._written.popitem(last=False)
+
+    def _end_at(self, place: str) -> None:
+        self._written[place] = self._writes
+        self._written.move_to_end(place)
+        for key in self._places.pop(place, ()):
+            self.bytes -= self._answers.pop(key)[1]
 
     def _forget(self, key: Key) -> None:
         found = self._answers.pop(key, None)
