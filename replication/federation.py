@@ -28,15 +28,15 @@ from catalog.operations.federation import (
     FreshnessQuery,
     SharedLink,
 )
-from catalog.operations.links import LIST_LINKS, LinkAnswer
+from catalog.operations.links import LIST_LINKS
 from catalog.store import entities, links, linksources
 from catalog.store.links import Link
 from replication.deciding.provenance import admitted
 from replication.feed.cards import own_card, read_cards
 from replication.links.linkanswers import link_answer
 from replication.peers.handshake import BETWEEN_NODES
+from replication.peers.linkbounds import PacedClient
 from replication.peers.linkerrors import describe
-from replication.peers.pacedclient import PacedClient
 from replication.store import linkconflicts, peerauthorities
 from replication.store.peerauthorities import MOST_AUTHORITIES, PeerAuthority
 from replication.transfer.linkrun import LinkResources
@@ -119,7 +119,7 @@ async def _of_copy(context: Context, xid: str, entity: Entity) -> Freshness:
     shown = link_answer(bringing)
     return found.model_copy(
         update={
-            "state": _state(shown),
+            "state": "unknown" if shown.lag is None else "behind" if shown.lag else "current",
             "lag": shown.lag,
             "confirmedat": shown.currentat,
             "through": None if shown.authority == entity.authority else shown.authority,
@@ -129,9 +129,8 @@ async def _of_copy(context: Context, xid: str, entity: Entity) -> Freshness:
 
 def _best(held: Sequence[Link], origin: Origin) -> Link | None:
     """The link that brings an origin: one from its authority, else the relay least behind."""
-    bringing = [link for link in held if _brings(link, origin)]
     return min(
-        bringing,
+        (link for link in held if _brings(link, origin)),
         key=lambda link: (
             link.authority != origin.authority,
             link.currentat is None,
@@ -145,12 +144,6 @@ def _brings(link: Link, origin: Origin) -> bool:
     assert link.authority is not None, "the link has met its source"
     wanted = admitted(link.definition, link.authority)
     return wanted is None or origin.authority in wanted
-
-
-def _state(link: LinkAnswer) -> str:
-    if link.lag is None:
-        return "unknown"
-    return "current" if link.lag == 0 else "behind"
 
 
 def _edit_url(card: Card | None, bringing: Link | None, entity: Entity) -> str | None:

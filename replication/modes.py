@@ -33,7 +33,7 @@ from catalog.operations.links import (
 from catalog.store import links, linksources
 from catalog.store.links import Link, LinkDefinition
 from replication.deciding.batch import CopyFinding
-from replication.links.linkanswers import advice_about, answer_link, link_answer
+from replication.links.linkanswers import advice_about, answer_link, existing_link, link_answer
 from replication.links.linkdefinitions import (
     check_members,
     check_number,
@@ -44,7 +44,7 @@ from replication.links.linkdefinitions import (
     with_context,
 )
 from replication.links.linkrunner import LinkRunner
-from replication.links.links import check_not_paused, existing_link
+from replication.links.links import check_not_paused
 from replication.peers.keyhistories import trust_with_link
 from replication.peers.linkerrors import describe
 from replication.peers.peeraccess import PeerAccess, given_credential
@@ -114,19 +114,10 @@ def _transfer_of(run: LinkRun) -> Transfer:
 async def _probe(
     context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
 ) -> tuple[LinkDefinition, FoundCatalog | None]:
-    """Ask the peer of a new link for its identity.
+    """Ask the peer of a new link for its identity; `None` for a topic, and a source that pushes.
 
     Args:
-        subject: the subject of errors.
-        access: the credential of the link.
         is_named: the operator has named the mode; if not, the source may get a different mode.
-
-    Returns:
-        the definition and the found catalog: `None` for a topic, where no catalog answers, and for
-        a source that pushes.
-
-    Raises:
-        SourceUnusable, TargetUnusable
     """
     match definition.mode:
         case "pull" | "events" | "walk":
@@ -248,9 +239,7 @@ async def run_link(request: web.Request, query: RunQuery) -> LinkAnswer | DryRun
 
 
 async def _try(request: web.Request, link: Link, *, name: str) -> DryRunAnswer:
-    """Predict the copies that a link would bring, delete and refuse.
-
-    The link may be paused, or not be stored.
+    """Predict the copies that a link would bring, delete and refuse; it need not be stored.
 
     Args:
         name: the id of the link in commands of the advice.
@@ -279,15 +268,14 @@ async def _try(request: web.Request, link: Link, *, name: str) -> DryRunAnswer:
     if found is None:
         return DryRunAnswer(isdecided=False, reason=_UNDECIDED)
     named = replace(link, id=name)
-    outcomes = {
-        outcome: TriedCopies(number=number, first=[_tried(e, named) for e in found.first[outcome]])
-        for outcome, number in found.numbers.most_common()
-    }
     return DryRunAnswer(
         isdecided=True,
         rows=found.rows,
         differing=found.differing,
-        outcomes=outcomes,
+        outcomes={
+            outcome: TriedCopies(number=n, first=[_tried(e, named) for e in found.first[outcome]])
+            for outcome, n in found.numbers.most_common()
+        },
         question=None if found.question is None else found.question.shown(),
     )
 

@@ -9,7 +9,7 @@ from catalog.operations import links as declared
 from replication import federation, modes
 from replication.feed import cards, digests, feed, followers
 from replication.handover import adoption, handoverrequests
-from replication.links import linkfigures, links
+from replication.links import linkanswers, links
 from replication.peers import handshake, keyhistories, peerchecks
 from replication.recovery import comparisonreports, recovery, repair
 from replication.signing import signing
@@ -35,7 +35,7 @@ routes: Sequence[Route] = (
     Route(declared.RUN_LINK, modes.run_link),
     Route(declared.ADOPT_LINK, adoption.adopt_link),
     Route(declared.LIST_CONFLICTS, links.list_conflicts),
-    *linkfigures.routes,
+    *linkanswers.routes,
     *federation.routes,
     *receive.routes,
     *recovery.routes,

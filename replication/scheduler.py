@@ -19,7 +19,7 @@ from catalog.store.links import LINK_CHANNEL
 from catalog.supervisor import LoopTiming, Supervisor, run_as_leader
 from replication.federation import run_gathering
 from replication.handover.handoverrunner import HandoverRunner
-from replication.links.linkfigures import run_figures
+from replication.links.linkanswers import run_figures
 from replication.links.linkrunner import LinkRunner
 from replication.modes import runner_of
 from replication.recovery.recoveryrunner import RecoveryRunner

@@ -22,7 +22,7 @@ from catalog.model.xid import group_path, parent_of
 from catalog.operations.feed import Verdict
 from catalog.store import entities as store
 from catalog.store import links, schemaids
-from catalog.store.database import Connection, Database
+from catalog.store.database import Connection
 from catalog.store.links import Link
 from catalog.store.locks import (
     ConfigurationChanged,
@@ -35,7 +35,6 @@ from catalog.store.locks import (
 from catalog.store.writes import Write, write
 from catalog.telemetry.tracing import TraceSpans
 from catalog.writing.permission import check_writes
-from replication.applying.conflictcontent import side_of
 from replication.applying.deletionlimit import asking, count_losses
 from replication.deciding.batch import (
     BatchDecision,
@@ -46,6 +45,7 @@ from replication.deciding.batch import (
     raised_registry,
 )
 from replication.deciding.copychecks import Copy, Incoming, MalformedCopy, check_copies
+from replication.deciding.copycontent import side_of
 from replication.deciding.decide import NOT_BROUGHT, SETTLED
 from replication.deciding.placement import (
     NO_RULES,
@@ -199,7 +199,7 @@ async def _apply_once(
             await check_writes(connection, batch.writable, [copy.xid for copy in valid])
         if batch.is_repair:
             entities = await _blank_damaged(connection, entities)
-        policy = await _policy_under_locks(database, connection, batch, valid)
+        policy = await _policy_under_locks(connection, batch, valid)
         # A handover of a group to the node may concern tombstones and new groups.
         if any(
             isinstance(copy, Tombstone) or (copy.kind == "group" and origin_of(copy) not in live)
@@ -235,7 +235,7 @@ async def _apply_once(
 
 
 async def _policy_under_locks(
-    database: Database, connection: Connection, batch: Batch, copies: Sequence[Copy]
+    connection: Connection, batch: Batch, copies: Sequence[Copy]
 ) -> Policy:
     """The policy of a batch, given trusted keys, other links and the copies that the link doubts.
 
@@ -244,7 +244,7 @@ async def _policy_under_locks(
     """
     authorities = {copy.authority for copy in copies}
     policy = await policy_within(connection, batch.policy, authorities)
-    policy = replace(policy, trust=await read_trust(database, connection, authorities))
+    policy = replace(policy, trust=await read_trust(connection, authorities))
     if batch.link is None or not batch.is_bulk:
         return policy
     told = [copy.origin for copy in batch.copies if copy.authority == policy.sender]

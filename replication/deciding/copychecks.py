@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 import orjson
 
@@ -47,6 +48,28 @@ class MalformedCopy:
     epoch: int
     reason: str
 
+    @classmethod
+    def of(
+        cls, authority: object, origin: object, reason: str, *, xid: object = None, epoch: Any = 0
+    ) -> Self:
+        """A malformed copy from a remote catalog, whose values may be of any type and size.
+
+        Conflicts are stored, so texts are shortened, and NUL, which PostgreSQL cannot store, is
+        removed. The xid is the origin unless given.
+        """
+        known = origin if xid is None else xid
+        return cls(
+            authority=_short(authority),
+            origin=_short(origin),
+            xid=_short(known),
+            epoch=min(max(epoch, 0), _MOST_EPOCH) if type(epoch) is int else 0,
+            reason=_short(reason),
+        )
+
+
+def _short(value: object) -> str:
+    return value[:_MOST_SHOWN].replace("\0", "") if isinstance(value, str) else ""
+
 
 Incoming = Entity | Tombstone | MalformedCopy
 
@@ -77,14 +100,7 @@ def check_copies(copies: Iterable[Incoming], model: Model) -> list[Incoming]:
 def _check(copy: Incoming, model: Model) -> Incoming:
     if isinstance(copy, MalformedCopy) or not (fault := why_invalid(copy, model)):
         return copy
-    # Conflicts are stored, so texts are shortened, and NUL, which PostgreSQL cannot store, removed.
-    return MalformedCopy(
-        authority=copy.authority[:_MOST_SHOWN].replace("\0", ""),
-        origin=copy.origin[:_MOST_SHOWN].replace("\0", ""),
-        xid=copy.xid[:_MOST_SHOWN].replace("\0", ""),
-        epoch=min(max(copy.epoch, 0), _MOST_EPOCH),
-        reason=fault,
-    )
+    return MalformedCopy.of(copy.authority, copy.origin, fault, xid=copy.xid, epoch=copy.epoch)
 
 
 def why_invalid(copy: Copy, model: Model) -> str:

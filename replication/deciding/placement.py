@@ -47,9 +47,7 @@ class GroupMapping:
         object.__setattr__(self, "_owners", owners)
 
     def place(self, origin: str) -> str:
-        """The local xid of an entity with the xid `origin` at the authority.
-
-        Local xids are unique among the entities of an authority.
+        """The local xid of an entity with the xid `origin` at the authority, unique for each.
 
         Raises:
             NoPlace
@@ -126,8 +124,8 @@ def place_copies(
         try:
             placed.append(copy if isinstance(copy, MalformedCopy) else _placed(copy, mapping, held))
         except NoPlace as error:
-            known = {"authority": copy.authority, "origin": copy.origin, "xid": copy.origin}
-            placed.append(MalformedCopy(**known, epoch=copy.epoch, reason=str(error)))
+            reason = str(error)
+            placed.append(MalformedCopy.of(copy.authority, copy.origin, reason, epoch=copy.epoch))
     return placed
 
 
@@ -143,16 +141,20 @@ def groups_of(copies: Collection[Copy]) -> set[Origin]:
 def check_places(
     mapping: GroupMapping, assumed: Mapping[Origin, str], live: Mapping[Origin, str]
 ) -> None:
-    """Check that groups have the xids assumed when copies were placed.
+    """Raise `PlacesChanged` unless groups have the xids assumed when copies were placed.
 
     Args:
         assumed: as `held` of `place_copies`.
         live: the xids of stored groups, by origin.
-
-    Raises:
-        PlacesChanged
     """
-    held = {origin: xid for origin, xid in live.items() if _place(origin.xid, mapping) != xid}
+    held = {}
+    for origin, xid in live.items():
+        try:
+            is_elsewhere = mapping.place(origin.xid) != xid
+        except NoPlace:
+            is_elsewhere = True
+        if is_elsewhere:
+            held[origin] = xid
     if held != assumed:
         raise PlacesChanged(held)
 
@@ -178,13 +180,6 @@ def _xid_here(
         if (here := held.get(Origin(authority, group))) is not None:
             return here + origin.removeprefix(group)
     return mapping.place(origin)
-
-
-def _place(origin: str, mapping: GroupMapping) -> str | None:
-    try:
-        return mapping.place(origin)
-    except NoPlace:
-        return None
 
 
 ENDPOINTS = "endpoints"

@@ -143,13 +143,11 @@ def is_leap(held: Copy | None, incoming: Copy, policy: Policy) -> bool:
 
 
 def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
-    """The policy for the copies of a link.
+    """The policy for the copies of a link of the authority `own`.
 
     A source sends entities of the pinned authority only, unless the link lists authorities.
 
     Args:
-        definition: the definition of the link.
-        own: the node's authority.
         source: the authority to which the source is pinned.
     """
     return Policy(
@@ -172,13 +170,9 @@ def filter_of(definition: LinkDefinition, source: str) -> CopyFilter:
 async def policy_within(
     connection: Connection, policy: Policy, authorities: Collection[str] | None
 ) -> Policy:
-    """The policy of a link, narrowed by what other links of the node bring.
-
-    A copy whose authority is not the peer of the link itself is refused where another link brings
-    the copy from its authority.
+    """The policy of a link, narrowed by what other links bring from the authorities themselves.
 
     Args:
-        policy: the policy by the definition of the link alone.
         authorities: the authorities of the copies that the policy will be asked about; `None` for
             every authority.
     """
@@ -233,19 +227,14 @@ def check_claim(link: Link, claimed: str) -> None:
 async def why_not_pinned(
     connection: Connection, link: str, source: str, authority: str, *, is_named: bool
 ) -> tuple[str, str]:
-    """The reason why a source's claim to an authority is refused; "" if the claim is accepted.
+    """The reason why a source's claim to an authority is refused, and advice; "" if accepted.
 
     A node has one source per authority. The operator has to name an authority that the node knows
     already, unless the authority is the URL of the source, since the source gets control of the
     stored copies of the authority.
 
     Args:
-        link: the id of the link.
-        source: the URL of the source.
-        is_named: the operator has named the authority.
-
-    Returns:
-        the reason, and advice; without advice, the operator may name the authority.
+        is_named: the operator has named the authority; without advice, the operator may name it.
     """
     claim = await linksources.read_claim(connection, link, authority, source)
     if claim.rival is not None:

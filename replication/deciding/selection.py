@@ -13,7 +13,7 @@ from typing import Any
 from catalog.model.caller import WriteScope
 from catalog.model.concorderrors import Forbidden
 from catalog.model.entity import Entity, Origin
-from catalog.model.xid import group_path
+from catalog.model.xid import group_path, resource_of
 from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition
 from catalog.writing.permission import check_writes
@@ -105,11 +105,6 @@ def has_labels(attributes: Mapping[str, Any], labels: Collection[str]) -> bool:
     return all(name in held and (not sign or held[name] == value) for name, sign, value in pairs)
 
 
-def resource_path(xid: str) -> str:
-    """The path of a resource, given the path of the resource or of a version."""
-    return "/".join(xid.split("/", 5)[:5])
-
-
 def is_default(resource: Entity, version: Entity) -> bool:
     """Whether a version is the default version of a resource."""
     id = resource.attributes.get("defaultversionid")
@@ -139,8 +134,8 @@ class LabelSieve:
         if not isinstance(copy, Entity):
             yield copy
             return
-        resource = Origin(copy.authority, resource_path(copy.origin))
-        if self._versions and resource != self._resource_of(self._versions[0]):
+        resource = _resource(copy)
+        if self._versions and resource != _resource(self._versions[0]):
             yield from self.end()
         if Origin(copy.authority, group_path(copy.origin)) in self._whole:
             yield copy
@@ -157,7 +152,7 @@ class LabelSieve:
         versions, self._versions = self._versions, []
         if not versions:
             return
-        resource = self._waiting.pop(self._resource_of(versions[0]), None)
+        resource = self._waiting.pop(_resource(versions[0]), None)
         if resource is None or not any(
             is_default(resource, each) and has_labels(each.attributes, self.labels)
             for each in versions
@@ -179,6 +174,6 @@ class LabelSieve:
         left, self._left_out = self._left_out, []
         return left + [*self._waiting.values()] * is_complete
 
-    @staticmethod
-    def _resource_of(version: Entity) -> Origin:
-        return Origin(version.authority, resource_path(version.origin))
+
+def _resource(copy: Entity) -> Origin:
+    return Origin(copy.authority, resource_of(copy.origin))

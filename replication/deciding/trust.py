@@ -7,7 +7,7 @@ signs the whole history.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from catalog.keys.entitysignature import SignatureOfCopy, is_copy_signed, is_signed
@@ -84,14 +84,6 @@ def keys_of(entries: Iterable[KeyEntry]) -> dict[str, bytes]:
     return {each.public.id: b"" if each.revokedat else each.public.key for each in entries}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyChanges:
-    """The keys of a history that may be trusted, and the revoked keys."""
-
-    trusted: Collection[KeyEntry]
-    revoked: Collection[KeyEntry]
-
-
 def is_consistent(history: KeyHistory) -> bool:
     """Whether a history is signed by the last key, and the last key is not revoked."""
     last = history.keys[-1]
@@ -100,20 +92,13 @@ def is_consistent(history: KeyHistory) -> bool:
     )
 
 
-def key_changes(history: KeyHistory, keys: Mapping[str, bytes]) -> KeyChanges | None:
-    """The keys that a node trusts or revokes by a history; `None` if the history is not trusted.
+def is_endorsed(history: KeyHistory, keys: Mapping[str, bytes]) -> bool:
+    """Whether a node that trusts some keys trusts, and revokes, the keys of a history as it says.
 
     Args:
         keys: the keys that the node knows, by id; a revoked key is empty.
     """
-    if not is_consistent(history):
-        return None
-    if history.current.id not in _reached(history, keys):
-        return None
-    return KeyChanges(
-        trusted=[entry for entry in history.keys if entry.revokedat is None],
-        revoked=[entry for entry in history.keys if entry.revokedat is not None],
-    )
+    return is_consistent(history) and history.current.id in _reached(history, keys)
 
 
 def _reached(history: KeyHistory, keys: Mapping[str, bytes]) -> set[str]:

@@ -16,11 +16,12 @@ from catalog.http.stream import in_pieces, stream_share, while_permitted, write_
 from catalog.model.caller import node_caller
 from catalog.model.digest import DIGEST_VERSION
 from catalog.operations.feed import READ_DIGESTS, DigestAuthorities, DigestSchemaIds, DigestsQuery
+from catalog.operations.operation import AnswerBody
 from catalog.operations.peers import MOST_NAMED
 from catalog.store import schemaids
 from catalog.store.changes import Head, read_head
 from catalog.store.database import Database
-from replication.feed.feed import check_complete, cursor_at
+from replication.feed.feed import at_head, check_complete
 from replication.store import digests
 from replication.store.digests import Bucket, DigestSelection
 from replication.store.loghistory import read_cursor
@@ -42,42 +43,40 @@ async def get_digests(request: web.Request, query: DigestsQuery) -> web.StreamRe
     the authorities, and `format=schemaids` the schema ids that name several schemas.
     """
     context = request[CONTEXT]
+    pools = context.database.pools
     match query.format:
+        case "csv":
+            return await _send_rows(request, context, query)
         case "json" if query.bits is not None:
             return await _send_merged(request, context, _selection_of(query), query.bits)
         case "json":
-            return await _send_buckets(request, context)
-        case "csv":
-            return await _send_rows(request, context, query)
+            async with (
+                stream_share(request),
+                at_head(context, pools.streams) as (connection, _, cursor),
+            ):
+                return _answer(await digests.read_buckets(connection), None, cursor)
         case "authorities":
-            return await _send_authorities(context)
+            async with at_head(context, pools.feed) as (connection, _, cursor):
+                named = await digests.read_authorities(connection, MOST_AUTHORITIES)
+            found: AnswerBody = DigestAuthorities(authorities=named)
         case "schemaids":
-            return await _send_schema_ids(context)
-
-
-async def _send_buckets(request: web.Request, context: Context) -> web.Response:
-    database = context.database
-    async with stream_share(request), database.snapshot(database.pools.streams) as connection:
-        head = await read_head(connection)
-        cursor = await cursor_at(context, connection, head.now)
-        buckets = await digests.read_buckets(connection)
-    return _answer(buckets, None, cursor)
+            async with at_head(context, pools.feed) as (connection, _, cursor):
+                found = DigestSchemaIds(schemaids=await schemaids.find_conflicts(connection))
+    return model_response(found, headers={"Concord-Cursor": cursor})
 
 
 async def _send_merged(
     request: web.Request, context: Context, selection: DigestSelection, bits: int
 ) -> web.Response:
-    database = context.database
+    database, authorities = context.database, selection.authorities
     if selection.may_be_shared(bits) and not database.caller.is_restricted:
         found = await shared_fingerprints(context, selection.max_age)
-        check_complete(context, found.head, selection.authorities, request.path)
-        return _answer(found.merged(selection.authorities), bits, found.cursor)
-    async with stream_share(request), database.snapshot(database.pools.streams) as connection:
-        head = await read_head(connection)
-        check_complete(context, head, selection.authorities, request.path)
-        cursor = await cursor_at(context, connection, head.now)
-        buckets = await digests.read_merged(connection, selection, bits)
-    return _answer(buckets, bits, cursor)
+        check_complete(context, found.head, authorities, request.path)
+        return _answer(found.merged(authorities), bits, found.cursor)
+    pool = database.pools.streams
+    async with stream_share(request), at_head(context, pool) as (connection, head, cursor):
+        check_complete(context, head, authorities, request.path)
+        return _answer(await digests.read_merged(connection, selection, bits), bits, cursor)
 
 
 def _answer(buckets: Iterable[Bucket], bits: int | None, cursor: str) -> web.Response:
@@ -87,25 +86,6 @@ def _answer(buckets: Iterable[Bucket], bits: int | None, cursor: str) -> web.Res
         "buckets": [[b.number, b.count, b.fingerprint] for b in buckets],
     }
     return json_response(shown, headers={"Concord-Cursor": cursor})
-
-
-async def _send_authorities(context: Context) -> web.Response:
-    """Send the authorities of entities and tombstones."""
-    async with context.database.snapshot(context.database.pools.feed) as connection:
-        head = await read_head(connection)
-        cursor = await cursor_at(context, connection, head.now)
-        found = await digests.read_authorities(connection, MOST_AUTHORITIES)
-    headers = {"Concord-Cursor": cursor}
-    return model_response(DigestAuthorities(authorities=found), headers=headers)
-
-
-async def _send_schema_ids(context: Context) -> web.Response:
-    """Send the schema ids that name several schemas."""
-    async with context.database.snapshot(context.database.pools.feed) as connection:
-        head = await read_head(connection)
-        cursor = await cursor_at(context, connection, head.now)
-        found = await schemaids.find_conflicts(connection)
-    return model_response(DigestSchemaIds(schemaids=found), headers={"Concord-Cursor": cursor})
 
 
 def _selection_of(query: DigestsQuery) -> DigestSelection:
@@ -124,24 +104,21 @@ async def _send_rows(
 ) -> web.StreamResponse:
     selection = _selection_of(query) if query.is_narrowed else None
     start, stop, is_signed = query.start, query.stop, query.signatures
-    database = context.database
-    async with stream_share(request), database.snapshot(database.pools.streams) as connection:
-        head = await read_head(connection)
+    columns: Sequence[str] = digests.COLUMNS
+    pool = context.database.pools.streams
+    if query.is_narrowed or is_signed:
+        columns = _NARROWED_COLUMNS if query.is_narrowed else digests.SIGNED_COLUMNS
+    async with stream_share(request), at_head(context, pool) as (connection, head, cursor):
         if selection is not None:
             check_complete(context, head, selection.authorities, request.path)
-        cursor = await cursor_at(context, connection, head.now)
-        response = web.StreamResponse(
-            headers={
-                "Content-Type": "text/csv; charset=utf-8",
-                "Concord-Cursor": cursor,
-            }
-        )
+        headers = {"Content-Type": "text/csv; charset=utf-8", "Concord-Cursor": cursor}
+        response = web.StreamResponse(headers=headers)
         await response.prepare(request)
         if request.method == hdrs.METH_HEAD:
             return response
         write = partial(write_piece, request, response)
         async with while_permitted(request):
-            await write(",".join(_columns(query)).encode() + b"\n")
+            await write(",".join(columns).encode() + b"\n")
             if query.verify:
                 lines = digests.compute_rows(connection, start, stop, is_signed=is_signed)
                 async for piece in in_pieces(lines):
@@ -153,12 +130,6 @@ async def _send_rows(
                 await digests.copy_rows(connection, start, stop, write, is_signed=is_signed)
             await response.write_eof()
     return response
-
-
-def _columns(query: DigestsQuery) -> Sequence[str]:
-    if query.is_narrowed:
-        return _NARROWED_COLUMNS
-    return digests.SIGNED_COLUMNS if query.signatures else digests.COLUMNS
 
 
 routes: Sequence[Route] = (Route(READ_DIGESTS, get_digests),)

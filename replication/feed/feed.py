@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -22,6 +23,7 @@ from catalog.operations.operation import LINES
 from catalog.operations.peers import WantedOrigins
 from catalog.store import entities as store
 from catalog.store.changes import Head, LogCursor, Position, read_head
+from catalog.store.connections import Connections
 from catalog.store.database import Connection, SharedDatabase
 from replication.deciding.copychecks import Copy
 from replication.deciding.provenance import CopyFilter
@@ -47,6 +49,16 @@ _DOCUMENTS_AT_ONCE = 16
 async def cursor_at(context: Context, connection: Connection, position: Position) -> str:
     """The cursor of a position: opaque to readers, and valid for the log of one instance only."""
     return str(await read_cursor(connection, context.database.node.instance, position))
+
+
+@asynccontextmanager
+async def at_head(
+    context: Context, pool: Connections
+) -> AsyncIterator[tuple[Connection, Head, str]]:
+    """A snapshot of the catalog, with the head of the log, and the cursor of the head."""
+    async with context.database.snapshot(pool) as connection:
+        head = await read_head(connection)
+        yield connection, head, await cursor_at(context, connection, head.now)
 
 
 def pages_of(database: SharedDatabase) -> FeedPages:
@@ -83,15 +95,13 @@ async def get_changes(request: web.Request, query: ChangesQuery) -> web.StreamRe
         page = await _as_seen(request, await pages.read_first(request.path, position, limit))
         copies, seen, behind = page.select(wanted), page.seen, page.behind
         told = page.cursor or told
-        del page  # Frees the copies that the filter left out while the reader waits.
         try:
             async with asyncio.timeout(wait) as waiting:
                 while not copies:
-                    page = await pages.read_next(request.path, seen, limit)
-                    page = await _as_seen(request, page)
+                    del page  # Frees the copies that the filter left out while the reader waits.
+                    page = await _as_seen(request, await pages.read_next(request.path, seen, limit))
                     copies, seen, behind = page.select(wanted), page.seen, page.behind
                     told = page.cursor or told
-                    del page
                     if not copies:
                         # The follower lacks nothing of its selection, though the log has grown.
                         followers.note(request, wanted, seen)
@@ -142,26 +152,26 @@ async def lines_of(context: Context, copies: Sequence[Copy]) -> AsyncIterator[tu
 
 
 async def _read_again(context: Context, chunk: Sequence[Copy]) -> list[Copy]:
-    """Load copies with documents; deleted entities are left out."""
-    versions = [c.xid for c in chunk if isinstance(c, Entity) and c.document_sha256 is not None]
+    """Load copies with documents, in the present state of entities that have a document.
+
+    Entities are left out that are deleted, or whose path has an entity of another authority by now.
+    Tombstones are kept, even if an entity has the path.
+    """
+    versions = {c.xid for c in chunk if isinstance(c, Entity) and c.document_sha256 is not None}
     if not versions:
         return list(chunk)
     async with context.database.snapshot(context.database.pools.feed) as connection:
         now = await store.load(connection, versions)
-        return await _with_documents(connection, [*_as_of(now, chunk)])
-
-
-def _as_of(now: Mapping[str, Entity], chunk: Sequence[Copy]) -> Iterator[Copy]:
-    """Replace copies that have documents by the present entities, and leave out deleted entities.
-
-    A copy is also left out if an entity of another authority has the path by now. Tombstones are
-    kept, even if an entity has the path.
-    """
-    for copy in chunk:
-        if not isinstance(copy, Entity) or copy.document_sha256 is None:
-            yield copy
-        elif (present := now.get(copy.xid)) and present.authority == copy.authority:
-            yield present
+        present = [
+            now.get(copy.xid) if isinstance(copy, Entity) and copy.xid in versions else copy
+            for copy in chunk
+        ]
+        kept = [
+            there
+            for copy, there in zip(chunk, present, strict=True)
+            if there is not None and there.authority == copy.authority
+        ]
+        return await _with_documents(connection, kept)
 
 
 async def _with_documents(connection: Connection, chunk: Sequence[Copy]) -> list[Copy]:
@@ -178,11 +188,9 @@ async def _with_documents(connection: Connection, chunk: Sequence[Copy]) -> list
 async def get_snapshot(request: web.Request, query: CopyQuery) -> web.StreamResponse:
     """Read all copies at one time, and the cursor of that time."""
     context, wanted = request[CONTEXT], filter_of(query)
-    database = context.database
-    async with stream_share(request), database.snapshot(database.pools.streams) as connection:
-        head = await read_head(connection)
+    pool = context.database.pools.streams
+    async with stream_share(request), at_head(context, pool) as (connection, head, cursor):
         check_complete(context, head, wanted.authorities, request.path)
-        cursor = await cursor_at(context, connection, head.now)
 
         async def lines() -> AsyncGenerator[bytes]:
             async for copy in _all_copies(connection, wanted):
@@ -220,10 +228,8 @@ async def _all_copies(connection: Connection, wanted: CopyFilter) -> AsyncIterat
 async def post_fetch(request: web.Request, wanted: WantedOrigins) -> web.StreamResponse:
     """Read single origins in their present state, with their ancestors."""
     context = request[CONTEXT]
-    async with context.database.snapshot(context.database.pools.feed) as connection:
-        head = await read_head(connection)
+    async with at_head(context, context.database.pools.feed) as (connection, _, cursor):
         copies = await read_copies(connection, wanted.to_origins())
-        cursor = await cursor_at(context, connection, head.now)
     return await _send_page(request, context, copies, cursor)
 
 

@@ -189,12 +189,5 @@ def check_storable(value: Any, level: int = 0) -> None:
 
 
 def _malformed(data: dict[str, Any], reason: str) -> MalformedCopy:
-    texts = {name: _short(data.get(name)) for name in ("authority", "origin", "xid")}
-    epoch = data.get("epoch")
-    if type(epoch) is not int or not 0 <= epoch < 2**62:
-        epoch = 0
-    return MalformedCopy(**texts, epoch=epoch, reason=_short(reason))
-
-
-def _short(value: Any) -> str:
-    return value[:500].replace("\0", "") if isinstance(value, str) else ""
+    authority, origin, xid = (data.get(name) for name in ("authority", "origin", "xid"))
+    return MalformedCopy.of(authority, origin, reason, xid=xid or "", epoch=data.get("epoch"))

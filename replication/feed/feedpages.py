@@ -8,12 +8,13 @@ from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
 
-from catalog.model.caller import EVERYTHING, node_caller
+from catalog.model.caller import EVERYTHING, PublishedAuthor, node_caller
 from catalog.model.change import UNTOLD
 from catalog.model.concorderrors import CONCORD
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy, XRegistryError
-from catalog.model.xid import Xid, depth
+from catalog.model.tracecontext import TraceContext
+from catalog.model.xid import Xid, depth, group_path, resource_of
 from catalog.operations.feed import MOST_CHANGES
 from catalog.store.accessrules import covered_groups
 from catalog.store.changes import LogCursor, LoggedChange, Position, read_page
@@ -83,8 +84,8 @@ class Page:
         shown: set[tuple[str, str]] = set()
         for copy in self.copies:
             if copy.xid in self.changed and wanted.admits(copy):
-                shown.add((copy.authority, copy.xid))
-                shown.update((copy.authority, xid) for xid in ancestors(copy.xid))
+                paths = (copy.xid, resource_of(copy.xid), group_path(copy.xid))
+                shown.update((copy.authority, path) for path in paths)
         return [copy for copy in self.copies if (copy.authority, copy.xid) in shown]
 
 
@@ -109,35 +110,21 @@ async def _read_changed(
     return copies, frozenset(copy.xid for copy in changed)
 
 
-def _with_authors(copies: list[Copy], logged: Sequence[LoggedChange]) -> list[Copy]:
-    """The copies with the authors of the last changes, as far as these are published."""
-    authors = {
-        Origin(each.change.authority, each.change.origin): each.author
-        for each in logged
-        if each.change.action not in UNTOLD
-    }
-    if not any(authors.values()):
+def _told(copies: list[Copy], logged: Sequence[LoggedChange]) -> list[Copy]:
+    """The copies with the traces and the published authors of their last changes."""
+    traces: dict[Origin, TraceContext] = {}
+    authors: dict[Origin, PublishedAuthor | None] = {}
+    for each in logged:
+        origin = Origin(each.change.authority, each.change.origin)
+        if each.trace is not None:
+            traces[origin] = each.trace
+        if each.change.action not in UNTOLD:
+            authors[origin] = each.author
+    # Most changes have neither.
+    if not (traces or any(authors.values())):
         return copies
-    return [replace(copy, author=authors.get(origin_of(copy))) for copy in copies]
-
-
-def _traced(copies: list[Copy], logged: Sequence[LoggedChange]) -> list[Copy]:
-    """The copies with the traces of the last changes; most changes have no trace."""
-    traces = {
-        Origin(each.change.authority, each.change.origin): each.trace
-        for each in logged
-        if each.trace is not None
-    }
-    if not traces:
-        return copies
-    return [replace(copy, trace=traces.get(origin_of(copy))) for copy in copies]
-
-
-def ancestors(text: str) -> list[str]:
-    """The xids of the group and the resource that an entity belongs to."""
-    xid = Xid.parse(text)
-    found = {"version": [xid.group, xid.resource], "resource": [xid.group]}.get(xid.kind, [])
-    return [str(ancestor) for ancestor in found]
+    told = ((copy, origin_of(copy)) for copy in copies)
+    return [replace(copy, trace=traces.get(o), author=authors.get(o)) for copy, o in told]
 
 
 async def read_feed(database: Database, path: str, after: Position, limit: int) -> Page:
@@ -168,9 +155,9 @@ async def read_feed(database: Database, path: str, after: Position, limit: int) 
         copies, changed = await _read_changed(connection, origins)
         end = logged[-1].position if logged else after
         cursor = str(await read_cursor(connection, database.node.instance, end)) if logged else ""
-    copies, is_last = _with_authors(_traced(copies, logged), logged), len(logged) < limit
+    is_last = len(logged) < limit
     return Page(
-        copies=copies,
+        copies=_told(copies, logged),
         changed=changed,
         end=end,
         seen=log.head.now if is_last else end,

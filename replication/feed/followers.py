@@ -256,11 +256,7 @@ def _position_in(request: web.Request, context: Context, text: str) -> Position:
 async def _change_of(
     request: web.Request, connection: Connection, query: ArrivalsQuery
 ) -> _AskedChange:
-    """The change of an entity that the caller sees.
-
-    Raises:
-        NotFound
-    """
+    """The change of an entity that the caller sees."""
     assert query.of is not None, "the query was checked"
     try:
         xid = Xid.parse(query.of)

@@ -6,7 +6,6 @@ followed it is paused.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,11 +25,10 @@ from catalog.operations.links import AdoptedGroups, AdoptQuery
 from catalog.store import entities as store
 from catalog.store import schemaids
 from catalog.store.database import Connection
-from catalog.store.locks import MustBeginAgain, Touched, lock_and_load
-from catalog.store.writes import Write, write
-from replication.handover.handovercopies import MOST_HANDED, Succession, Unfit, succeed
-from replication.handover.handovertransactions import succession_told
-from replication.links.links import existing_link
+from catalog.store.locks import MustBeginAgain, lock_and_load
+from replication.handover.handovercopies import Succession, Unfit, succeed
+from replication.handover.handovertransactions import load_group, touched_by, write_succession
+from replication.links.linkanswers import existing_link
 from replication.store import copies as stored_copies
 from replication.store import handovers
 
@@ -85,11 +83,7 @@ async def _groups_of(connection: Connection, authority: str) -> list[Entity]:
 
 
 async def _check_no_home(context: Context, connection: Connection, subject: str) -> None:
-    """Check that the node has no default context of the Confluent API yet.
-
-    Raises:
-        HandoverRefused
-    """
+    """Check that the node has no default context of the Confluent API yet."""
     own = context.database.node.authority
     rows = [row for row in await schemaids.load_contexts(connection) if row.authority == own]
     for xid, group in (await store.load(connection, [row.xid for row in rows])).items():
@@ -129,37 +123,16 @@ async def _adopt_at(
     context: Context, authority: str, xid: str, *, is_home: bool
 ) -> tuple[Sequence[Change], int]:
     own, now = context.database.node.authority, datetime.now(UTC)
-    touched = Touched(
-        groups=frozenset({xid}),
-        groups_exclusive=True,
-        registry_exclusive=True,
-        refused_at=frozenset({"closed", "model"}),
-    )
     async with context.database.transaction() as connection:
-        locked = await lock_and_load(connection, touched)
-        entities = await store.load_subtrees(connection, [xid])
-        if not entities or any(each.authority != authority for each in entities):
-            raise Unfit(f"it is not of {authority}, or not all of it is")
+        locked = await lock_and_load(connection, touched_by({xid}))
+        entities, deleted = await load_group(connection, authority, xid)
         there = entities[0].origin
-        deleted = await handovers.load_deleted(connection, authority, there)
-        if len(entities) + len(deleted) > MOST_HANDED:
-            raise Unfit(f"it has more than {MOST_HANDED:,} entities, deleted ones included")
-        places = [Origin(own, each.xid) for each in entities]
-        dead = await store.load_tombstones(connection, places)
+        dead = await store.load_tombstones(connection, [Origin(own, e.xid) for e in entities])
         floor = await handovers.read_floor(connection, own, xid)
         made = await aside(len(entities), succeed, entities, deleted, own, floor, now)
         made = await aside(len(entities), _placed, made, there, xid, is_home)
-        changes = await aside(
-            len(entities), succession_told, entities, made, context.configuration.model
-        )
         signer = await context.signers.get(connection, locked.signing_key)
-        taken = Write(interaction=uuid.uuid4().hex, at=now, author=context.caller.author)
-        # The node's entities come first, to take over the rows of the replicas with the documents.
-        await write(
-            connection, replace(taken, entities=made.successors, revived=[*dead]), signer=signer
-        )
-        ends = [*made.ends, *made.remembered]
-        await write(connection, replace(taken, tombstones=ends, changes=changes), signer=signer)
+        changes = await write_succession(context, connection, entities, made, dead, signer)
     return changes, len(entities)
 
 

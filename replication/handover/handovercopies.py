@@ -46,11 +46,7 @@ class Succession:
 
 
 def succeed(
-    entities: Sequence[Entity],
-    deleted: Sequence[Tombstone],
-    taker: str,
-    floor: int,
-    at: datetime,
+    entities: Sequence[Entity], deleted: Sequence[Tombstone], taker: str, floor: int, at: datetime
 ) -> Succession:
     """Hand entities over to a taker.
 

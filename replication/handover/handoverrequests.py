@@ -45,7 +45,7 @@ from replication.handover.handovercopies import Unfit
 from replication.handover.handovertransactions import (
     find_obstacle,
     given_lines,
-    load_given,
+    load_group,
     preview_lines,
 )
 from replication.links.links import next_page
@@ -107,7 +107,7 @@ async def begin_handover(request: web.Request, wanted: NewHandover) -> web.Respo
         made = await _add(connection, request, role, group, url, credential, authority)
         if role == "give":
             try:
-                await load_given(context, connection, made)
+                await load_group(connection, context.database.node.authority, made.xid)
             except Unfit as error:
                 fault = str(error)
                 raise HandoverRefused(request.path, group=group, error_detail=fault) from error
@@ -184,11 +184,7 @@ async def _add(
 async def _meet(
     request: web.Request, role: HandoverRole, group: str, url: str, credential: PeerCredential
 ) -> str:
-    """Ask a catalog for its authority, and a taker also whether the operator has consented.
-
-    Raises:
-        HandoverRefused
-    """
+    """Ask a catalog for its authority, and a taker also whether the operator has consented."""
     context, subject = request[CONTEXT], request.path
     if refusal := why_refused(url, context.settings):
         name = "to" if role == "give" else "from"
@@ -230,9 +226,6 @@ async def _ask_giver(context: Context, handover: Handover, *, is_forced: bool) -
 
     Only the giver knows whether the group was given, so the taker may not end a promised handover
     alone, unless forced.
-
-    Raises:
-        HandoverRefused
     """
     assert handover.theirs is not None
     access = await access_of_row(context, handover.peer, handover.sealed, "handovers", handover.id)

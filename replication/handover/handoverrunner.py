@@ -19,9 +19,8 @@ from catalog.operations.handovers import GET_HANDOVER, TELL_OFFER, HandoverOffer
 from catalog.store.database import Connection, wait_for
 from catalog.supervisor import backoff_from
 from replication.handover.handovercopies import Unfit
-from replication.handover.handovertransactions import fetch_given, give, load_given, take
+from replication.handover.handovertransactions import fetch_given, give, load_group, take
 from replication.peers.linkerrors import NO_LINK, cause_of, describe
-from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_of_row
 from replication.store import handovers
 from replication.store.handovers import Handover
@@ -46,7 +45,7 @@ class HandoverRunner:
         self.wakeup = asyncio.Event()
         self._context = resources.context
         self._database = resources.context.database
-        self._session = resources.session
+        self._resources = resources
         self._random = resources.timing.random
         self._backoff = backoff_from(resources.context.settings)
         self._places = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -103,7 +102,7 @@ class HandoverRunner:
         """Tell the taker of the handover until the taker has promised, or has taken the group."""
         if handover.state == "offered":
             async with self._database.snapshot() as connection:
-                await load_given(self._context, connection, handover)
+                await load_group(connection, self._database.node.authority, handover.xid)
         own = self._database.node.authority
         offer = HandoverOffer(id=handover.id, group=handover.xid, authority=own)
         for pause in _PAUSES:
@@ -199,8 +198,6 @@ class HandoverRunner:
             await handovers.postpone(connection, handover, told, at)
 
     async def _peer(self, handover: Handover) -> Client:
-        seconds = self._context.settings.request_timeout_seconds
-        access = await access_of_row(
-            self._context, handover.peer, handover.sealed, "handovers", handover.id
-        )
-        return PacedClient(handover.peer, self._session, seconds, credential=access)
+        url, sealed = handover.peer, handover.sealed
+        access = await access_of_row(self._context, url, sealed, "handovers", handover.id)
+        return self._resources.client_of(url, access)

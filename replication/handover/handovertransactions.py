@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -66,31 +66,22 @@ async def give(context: Context, handover: Handover, floor: int) -> Handover:
     """Give the group of a handover away, unless the group is no longer offered.
 
     The transaction makes the taker's copies, which are kept until the taker has fetched them.
-    Afterwards, the handover can only be completed.
+    Afterwards, the handover can only be completed. The handover is returned in its new state.
 
     Args:
         floor: the floor of the taker, which has promised to take the group.
-
-    Returns:
-        the handover in the new state.
 
     Raises:
         Unfit: the group cannot be given; nothing was written.
         CatalogRecovering: the node is recovering; nothing was written.
     """
-    now, changes = datetime.now(UTC), list[Change]()
-    touched = Touched(
-        groups=frozenset({handover.xid}),
-        groups_exclusive=True,
-        registry_exclusive=True,
-        refused_at=_REFUSED_AT,
-    )
-    async with context.database.transaction() as connection:
-        locked = await lock_and_load(connection, touched)
+    database, now = context.database, datetime.now(UTC)
+    async with database.transaction() as connection:
+        locked = await lock_and_load(connection, touched_by({handover.xid}))
         current = await handovers.lock(connection, handover.id)
         if current is None or current.state != "offered":
             return current or handover
-        entities, deleted = await load_given(context, connection, handover)
+        entities, deleted = await load_group(connection, database.node.authority, handover.xid)
         copies: Sequence[Copy] = [*entities, *deleted]
         origins = [Origin(handover.authority, copy.origin) for copy in copies]
         if await store.load_by_origin(connection, origins):
@@ -103,40 +94,75 @@ async def give(context: Context, handover: Handover, floor: int) -> Handover:
         made = await aside(
             len(entities), succeed, entities, deleted, handover.authority, floor, now
         )
-        changes = await aside(
-            len(entities), succession_told, entities, made, context.configuration.model
-        )
-        # The taker's entities come first, to take over the giver's rows with the documents.
-        taken = Write(interaction=uuid.uuid4().hex, at=now, author=context.caller.author)
-        lives = {successor.origin for successor in made.successors}
-        revived = [origin for origin in dead if origin.xid in lives]
-        await write(connection, replace(taken, entities=made.successors, revived=revived))
-        ends = [*made.ends, *made.remembered]
-        await write(connection, replace(taken, tombstones=ends, changes=changes), signer=signer)
+        changes = await write_succession(context, connection, entities, made, dead, signer)
         await _keep_lines(connection, handover, made, signer)
         await handovers.leave_sets(connection, handover.xid)
         given = await handovers.move_on(
             connection, current, "given", now, floor=floor, entities=len(entities)
         )
-    context.database.signal.set(changes)
+    database.signal.set(changes)
     return given
 
 
-async def load_given(
-    context: Context, connection: Connection, handover: Handover
+def touched_by(groups: Collection[str], revision: int | None = None) -> Touched:
+    """The locks for groups that change hands, which the node refuses while it is recovering."""
+    return Touched(
+        groups=frozenset(groups),
+        groups_exclusive=True,
+        registry_exclusive=True,
+        revision=revision,
+        refused_at=_REFUSED_AT,
+    )
+
+
+async def write_succession(
+    context: Context,
+    connection: Connection,
+    entities: Sequence[Entity],
+    made: Succession,
+    dead: Iterable[Origin],
+    signer: EntitySigner | None,
+) -> Sequence[Change]:
+    """Write the copies of both sides, and return the changes.
+
+    Args:
+        entities: the entities before the succession.
+        dead: the origins of tombstones in the place of the successors.
+        signer: the signer of this node, which signs the copies of its own authority.
+    """
+    own, model = context.database.node.authority, context.configuration.model
+    changes = await aside(len(entities), _succession_told, entities, made, model)
+    taken = Write(
+        interaction=uuid.uuid4().hex, at=made.ends[0].deletedat, author=context.caller.author
+    )
+    lives = {successor.origin for successor in made.successors}
+    revived = [origin for origin in dead if origin.xid in lives]
+    is_own = made.successors[0].authority == own
+    # The successors come first, to take over the rows of the former entities with the documents.
+    await write(
+        connection,
+        replace(taken, entities=made.successors, revived=revived),
+        signer=signer if is_own else None,
+    )
+    ends = [*made.ends, *made.remembered]
+    await write(connection, replace(taken, tombstones=ends, changes=changes), signer=signer)
+    return changes
+
+
+async def load_group(
+    connection: Connection, authority: str, xid: str
 ) -> tuple[list[Entity], list[Tombstone]]:
-    """The group of a handover with every entity below, parents first, and the tombstones within.
+    """A group with every entity below, parents first, and the tombstones within.
 
     Raises:
-        Unfit: the group does not exist, is not the node's, or is too large.
+        Unfit: the group does not exist, is not of the authority, or is too large.
     """
-    own = context.database.node.authority
-    entities = await store.load_subtrees(connection, [handover.xid])
+    entities = await store.load_subtrees(connection, [xid])
     if not entities:
         raise Unfit("it is not here")
-    if any(entity.authority != own for entity in entities):
-        raise Unfit("it is not of this catalog's authority")
-    deleted = await handovers.load_deleted(connection, own, handover.xid)
+    if any(entity.authority != authority for entity in entities):
+        raise Unfit(f"it is not of the authority {authority}, or not all of it is")
+    deleted = await handovers.load_deleted(connection, authority, entities[0].origin)
     if len(entities) + len(deleted) > MOST_HANDED:
         raise Unfit(f"it has more than {MOST_HANDED:,} entities, deleted ones included")
     return entities, deleted
@@ -150,7 +176,7 @@ async def preview_lines(context: Context, handover: Handover) -> AsyncGenerator[
     """
     database, now = context.database, datetime.now(UTC)
     async with database.snapshot(database.pools.streams) as connection:
-        entities, deleted = await load_given(context, connection, handover)
+        entities, deleted = await load_group(connection, database.node.authority, handover.xid)
         signer = await context.signers.get(connection, (await read_signing(connection)).number)
         made = await aside(len(entities), succeed, entities, deleted, handover.authority, 0, now)
         async for line in _lines(connection, made, signer):
@@ -204,7 +230,7 @@ def _signed(copy: Handed, signer: EntitySigner | None) -> Handed:
     return replace(copy, signature=signer.sign_copy(copy.digest), signedby=signer.id)
 
 
-def succession_told(entities: Sequence[Entity], made: Succession, model: Model) -> list[Change]:
+def _succession_told(entities: Sequence[Entity], made: Succession, model: Model) -> list[Change]:
     """The changes of a succession: the entities are updated, and followers get the tombstones."""
     before = {entity.xid: entity for entity in entities}
     after = {successor.xid: successor for successor in made.successors}
@@ -238,7 +264,7 @@ async def fetch_given(context: Context, peer: Client, handover: Handover) -> lis
         raise Unreachable(f"The answer of {peer.url} broke off.", is_doubtful=True)
     database = context.database
     async with database.acquire() as connection:
-        trust = await read_trust(database, connection, {handover.authority})
+        trust = await read_trust(connection, {handover.authority})
     expected = Expectation(
         xid=handover.xid,
         giver=handover.authority,
@@ -285,15 +311,8 @@ async def _take_at(
     context: Context, handover: Handover, copies: Sequence[Copy], places: frozenset[str]
 ) -> Sequence[Change]:
     database, configuration, now = context.database, context.configuration, datetime.now(UTC)
-    touched = Touched(
-        groups=places,
-        groups_exclusive=True,
-        registry_exclusive=True,
-        revision=configuration.revision,
-        refused_at=_REFUSED_AT,
-    )
     async with database.transaction() as connection:
-        locked = await lock_and_load(connection, touched)
+        locked = await lock_and_load(connection, touched_by(places, configuration.revision))
         current = await handovers.lock(connection, handover.id)
         if current is None or current.state != "promised" or current.theirs != handover.theirs:
             return ()

@@ -1,19 +1,29 @@
-"""The answers that show links to operators, and the advice about conflicts."""
+"""What operators are shown of links: answers, figures over time, and advice about conflicts."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from aiohttp import web
 
-from catalog.model.errors import NotFound
+from catalog.context import CONTEXT
+from catalog.http.route import Route
+from catalog.model.errors import NotFound, ServerBusy
 from catalog.model.linkterms import Mode, is_scope
 from catalog.model.xid import group_path
 from catalog.operations.feed import Verdict
+from catalog.operations.linkfigures import READ_LINK_FIGURES, FiguresQuery, LinkFigure, LinkFigures
 from catalog.operations.links import CompleteCopy, LinkAnswer
+from catalog.store import links
+from catalog.store.database import Connection, Database
 from catalog.store.links import Link
 from replication.deciding.decide import CONFLICTS
 from replication.deciding.placement import read_names
+from replication.store import linkstates
+from replication.store.linkstates import HOUR, KEPT, MINUTE, FigurePoint
 
 # A catalog that pushes or publishes reports every half minute that it has no changes.
 _SILENT_SECONDS = 120
@@ -117,6 +127,15 @@ def present(request: web.Request, link: Link | None) -> Link:
     return link
 
 
+async def existing_link(connection: Connection, request: web.Request) -> Link:
+    """The link that a request addresses.
+
+    Raises:
+        NotFound
+    """
+    return present(request, await links.get(connection, request.match_info["id"]))
+
+
 def link_answer(link: Link) -> LinkAnswer:
     """A link as shown to operators; for a link that pushes, the target replaces the source.
 
@@ -175,3 +194,45 @@ def advice_about(verdict: str, link: Link, origin: str) -> str:
     group = group_path(origin).removeprefix("/") if is_scope(origin) else "GROUPS/ID"
     by_verdict = {**_ADVICE, **_BY_MODE.get(link.definition.mode, {})}
     return by_verdict.get(verdict, "").format(link=link.id, group=group)
+
+
+_FIRST_SECONDS = 5.0
+
+
+async def run_figures(database: Database) -> None:
+    """Note the figures of all links every minute, for ever."""
+    # The first seconds of a process belong to its links.
+    await asyncio.sleep(_FIRST_SECONDS)
+    while True:
+        try:
+            async with database.acquire() as connection:
+                await linkstates.note_figures(connection)
+        # A point that is missing needs no retry: the next minute brings the next point.
+        except (ServerBusy, TimeoutError):
+            await database.recovered()
+        await asyncio.sleep(MINUTE)
+
+
+async def get_link_figures(request: web.Request, query: FiguresQuery) -> LinkFigures:
+    """Show the lag, the rate and the errors of a link over time."""
+    step = MINUTE if query.step == "minute" else HOUR
+    since = datetime.now(UTC) - KEPT[step]
+    async with request[CONTEXT].database.acquire() as connection:
+        link = await existing_link(connection, request)
+        points = await linkstates.read_figures(connection, link.id, step, since)
+    return LinkFigures(link=link.id, step=query.step, figures=_differences(points))
+
+
+def _differences(points: Sequence[FigurePoint]) -> list[LinkFigure]:
+    """The points with what was counted since the point before; the first one has no such figure."""
+    shown = [LinkFigure(at=point.at, lag=point.lag) for point in points[:1]]
+    for before, point in pairwise(points):
+        seconds = (point.at - before.at).total_seconds()
+        # Counters begin anew with a link that is made again by the same name.
+        copies, errors = point.copies - before.copies, point.errors - before.errors
+        rate = round(max(0, copies) / seconds, 3)
+        shown.append(LinkFigure(at=point.at, lag=point.lag, rate=rate, errors=max(0, errors)))
+    return shown
+
+
+routes: Sequence[Route] = (Route(READ_LINK_FIGURES, get_link_figures),)

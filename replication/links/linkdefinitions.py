@@ -78,9 +78,8 @@ def check_members(mode: Mode, body: LinkTerms, subject: str) -> None:
     terms = MODE_TERMS[mode]
     for name in (*LinkSelection.model_fields, *_OTHERS):
         if getattr(body, name, None) and not terms.has(name):
-            detail = f'a link of mode "{mode}" has none'
-            if name in ("source", "target"):
-                detail = f'a link of mode "{mode}" has a {terms.needs} instead'
+            has = f"a {terms.needs} instead" if name in ("source", "target") else "none"
+            detail = f'a link of mode "{mode}" has {has}'
             raise InvalidAttribute(subject, name=name, error_detail=detail)
 
 
@@ -145,13 +144,13 @@ async def check_pin(
 async def id_taken(connection: Connection, request: web.Request, id: str) -> BadRequest:
     """The error for an id that a different link has already."""
     other = await links.get(connection, id)
+    detail = f'There is a link "{id}" already'
     if other is not None and other.ends:
         detail = (
             f'link "{id}" is being removed with its replicas; wait until `concord link list` no '
             "longer shows it, or give the new link another id"
         )
-        return BadRequest(request.path, error_detail=detail)
-    return BadRequest(request.path, error_detail=f'There is a link "{id}" already')
+    return BadRequest(request.path, error_detail=detail)
 
 
 def check_not_accepted(definition: LinkDefinition, subject: str) -> None:

@@ -1,9 +1,10 @@
-"""Runs one link: meets the peer, copies the catalog once, then copies every change."""
+"""Runs one link: meets the peer, copies the catalog once, then copies every change and compares."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,16 +14,18 @@ import structlog
 from catalog.client import ClientError, Refused
 from catalog.model.errors import ServerBusy
 from catalog.model.linkterms import State
+from catalog.model.masking import counted
 from catalog.store import links
 from catalog.store.database import wait_for
 from catalog.store.links import Link, LinkReplaced
 from catalog.supervisor import backoff_from
 from replication.applying.deletionlimit import TooManyDeletions
 from replication.deciding.provenance import met
-from replication.links.periodiccomparison import compared_periodically
 from replication.peers.linkbounds import TooMuchSent
 from replication.peers.linkerrors import ErrorClass, cause_of, class_of, describe, state_of
 from replication.store import linkconflicts, linklosses
+from replication.store.linkconflicts import MOST_CONFLICTS
+from replication.transfer.comparison import DifferingOrigin
 from replication.transfer.linkrun import (
     SAVE_SECONDS,
     Applied,
@@ -39,6 +42,10 @@ _log = structlog.get_logger(__name__)
 _ANSWER_SECONDS = 2.0
 # The longest pause, in seconds, between costly retries without success.
 _LONGEST_PAUSE = 3600.0
+_CONFLICTS_AT_ONCE = 1000
+_MOST_TOLD = 3
+# The share of the interval of comparisons for which fingerprints serve several comparisons.
+_SHARED = 1 / 15
 
 
 class LinkRunner:
@@ -139,9 +146,7 @@ class LinkRunner:
             if not start.is_copied:
                 cursor = await self._copy(cursor)
             async with (
-                compared_periodically(
-                    self.link_run, transfer.peer, lambda: self._state == "current"
-                ),
+                self._compared_periodically(),
                 contextlib.aclosing(transfer.source.changes(cursor)) as pages,
             ):
                 async for page in pages:
@@ -277,9 +282,6 @@ class LinkRunner:
         """Copy the whole catalog again after damaged copies without a readable origin.
 
         If damaged copies keep coming, the pauses between complete copies grow.
-
-        Raises:
-            BeginAgain
         """
         now, strays = asyncio.get_running_loop().time(), self.link_run.strays
         if not strays:
@@ -380,3 +382,82 @@ class LinkRunner:
         self._is_known_current = state == "current"
         if self._is_known_current:
             await self._probation.aclose()
+
+    @contextlib.asynccontextmanager
+    async def _compared_periodically(self) -> AsyncIterator[None]:
+        """Compare the link with its peer by digests while the context is open; repair nothing."""
+        if not self.link_run.settings.comparison_interval_seconds:
+            yield
+            return
+        comparing = asyncio.create_task(self._compare_for_ever())
+        try:
+            yield
+        finally:
+            comparing.cancel()
+            # `wait` does not raise the CancelledError of the task, which would end the link's run.
+            await asyncio.wait([comparing])
+
+    async def _compare_for_ever(self) -> None:
+        interval, random = self.link_run.settings.comparison_interval_seconds, self._timing.random
+        # A random delay, since the links of a node start together, and hundreds may share a source.
+        await asyncio.sleep(interval * random.random())
+        while True:
+            try:
+                found = await self._lasting_differences(interval * _SHARED)
+                if found is not None:
+                    await self._tell_differences(found)
+            except (ClientError, ServerBusy) as error:
+                _log.info("link not compared", link=self.id, cause=str(error))
+            # An unexpected error in one comparison must not end the later comparisons of the link.
+            except Exception:
+                _log.exception("comparison failed", link=self.id)
+            # A random share keeps the links of one source from comparing at the same time.
+            await asyncio.sleep(interval * (0.9 + 0.2 * random.random()))
+
+    async def _lasting_differences(self, max_age: float) -> Collection[DifferingOrigin] | None:
+        """The differences that two comparisons find; `None` if nothing can be compared now.
+
+        A change under way shows up in the first comparison only, because the link has the interval
+        of its pulls to bring the change before the second comparison.
+
+        Args:
+            max_age: the age in seconds of fingerprints that the first comparison may use, since
+                hundreds of links may compare with one catalog.
+        """
+        if self._state != "current":
+            return None
+        first = await self._differences(max_age)
+        if not first:
+            return first
+        await asyncio.sleep(self.link_run.interval)
+        again = await self._differences(0.0)
+        return first & again if again is not None and self._state == "current" else None
+
+    async def _differences(self, max_age: float) -> frozenset[DifferingOrigin] | None:
+        """The differences without the conflicts of the link, which operators see already."""
+        found = await self._transfer.peer.differences(max_age)
+        if not found:
+            return None if found is None else frozenset()
+        parts = self.link_run.conflicts(_CONFLICTS_AT_ONCE)
+        conflicts = {conflict.origin async for part in parts for conflict in part}
+        # A link stores no more conflicts, so unstored ones may be among the differences.
+        if len(conflicts) >= MOST_CONFLICTS:
+            return None
+        return frozenset(each for each in found if each.origin not in conflicts)
+
+    async def _tell_differences(self, found: Collection[DifferingOrigin]) -> None:
+        """Store the number of entities that differ; a change of the number is an event."""
+        run, number = self.link_run, len(found)
+        async with self._database.acquire() as connection:
+            before = await links.save_comparison(connection, run.link, datetime.now(UTC), number)
+        if number == before:
+            return
+        if not found:
+            told = "All entities agree with those of the other catalog again."
+            return await run.remember("agrees", told)
+        _log.warning("link differs from its peer", link=self.id, entities=number)
+        first = sorted(found, key=lambda each: (each.origin.authority, each.origin.xid))
+        shown = ", ".join(str(each) for each in first[:_MOST_TOLD])
+        more = f" and {number - _MOST_TOLD} more" if number > _MOST_TOLD else ""
+        advice = f"`concord link reset {self.id}` brings what differs."
+        await run.remember("differs", f"{counted(number, 'entities')}: {shown}{more}. {advice}")

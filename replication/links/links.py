@@ -19,15 +19,10 @@ from catalog.client import ClientError, CursorExpired
 from catalog.context import CONTEXT, Context
 from catalog.http.flags import page_limit
 from catalog.http.route import model_response
-from catalog.model.concorderrors import (
-    UnresolvedConflict,
-)
+from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.credentials import PeerCredential
 from catalog.model.entity import Entity, Origin
-from catalog.model.errors import (
-    BadRequest,
-    InvalidAttribute,
-)
+from catalog.model.errors import BadRequest, InvalidAttribute
 from catalog.model.linkterms import RELAY
 from catalog.model.masking import counted
 from catalog.operations.links import (
@@ -47,8 +42,14 @@ from catalog.operations.operation import PageQuery
 from catalog.store import entities, links
 from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
-from replication.applying.conflictcontent import side_of
-from replication.links.linkanswers import advice_about, answer_link, link_answer, present
+from replication.deciding.copycontent import side_of
+from replication.links.linkanswers import (
+    advice_about,
+    answer_link,
+    existing_link,
+    link_answer,
+    present,
+)
 from replication.links.linkdefinitions import (
     check_authority,
     check_members,
@@ -70,7 +71,6 @@ _log = structlog.get_logger(__name__)
 
 _PAUSED = "paused on request"
 _MOST_SIDES_BYTES = 4 * 1024 * 1024
-_Sides = list[tuple[bytes | None, bytes | None]]
 _FORCE = (
     "If it is the right one all the same, change the link with `?force` (`--force`): it compares "
     "everything with what is there."
@@ -228,12 +228,9 @@ async def _redefine(
 
 
 async def _allow(connection: Connection, link: Link, digest: str, subject: str) -> int:
-    """Let a link lose the entities of its question.
+    """Let a link lose the entities of its question; return the number.
 
     The operator names the digest of the question, and so allows only the losses that were shown.
-
-    Returns:
-        the number of entities.
     """
     check_not_paused(link, subject)
     if link.question is None:
@@ -318,18 +315,8 @@ async def list_conflicts(request: web.Request, page: ConflictQuery) -> web.Respo
     if len(found) > limit:
         last = found[limit - 1].origin
         headers = next_page(request, limit, f"{last.authority}\n{last.xid}")
-    sides = _sides(found[:limit], link, held)
-    shown = [_conflict(each, link, of) for each, of in zip(found[:limit], sides, strict=True)]
+    shown = _shown(found[:limit], link, held)
     return model_response(CopyConflicts(conflicts=shown), headers=headers)
-
-
-async def existing_link(connection: Connection, request: web.Request) -> Link:
-    """The link that a request addresses.
-
-    Raises:
-        NotFound
-    """
-    return present(request, await links.get(connection, request.match_info["id"]))
 
 
 def check_not_paused(link: Link, subject: str) -> None:
@@ -374,35 +361,31 @@ async def _held(connection: Connection, conflicts: Sequence[LinkConflict]) -> di
     return {xid: replace(each, document=documents.get(xid)) for xid, each in found.items()}
 
 
-def _sides(conflicts: Sequence[LinkConflict], link: Link, held: Mapping[str, Entity]) -> _Sides:
-    """Both sides of each conflict, as far as an answer has room; of a link that sends, one."""
+def _shown(
+    conflicts: Sequence[LinkConflict], link: Link, held: Mapping[str, Entity]
+) -> list[CopyConflict]:
+    """Conflicts with both sides, as far as an answer has room; of a link that sends, with one."""
     shown, room = [], _MOST_SIDES_BYTES
     for conflict in conflicts:
         present = side_of(held.get(conflict.xid))
-        pair = (present, None) if link.definition.sends else (conflict.refused, present)
-        room -= sum(len(side) for side in pair if side is not None)
-        shown.append(pair if room >= 0 else (None, None))
+        sides = (present, None) if link.definition.sends else (conflict.refused, present)
+        room -= sum(len(side) for side in sides if side is not None)
+        refused, here = (
+            None if side is None or room < 0 else ConflictSide.model_validate_json(side)
+            for side in sides
+        )
+        shown.append(
+            CopyConflict(
+                refused=refused,
+                held=here,
+                authority=conflict.origin.authority,
+                origin=conflict.origin.xid,
+                xid=conflict.xid,
+                epoch=conflict.epoch,
+                verdict=conflict.verdict,
+                detail=conflict.detail,
+                advice=advice_about(conflict.verdict, link, conflict.origin.xid),
+                at=conflict.at,
+            )
+        )
     return shown
-
-
-def _side(told: bytes | None) -> ConflictSide | None:
-    return None if told is None else ConflictSide.model_validate_json(told)
-
-
-def _conflict(
-    conflict: LinkConflict, link: Link, sides: tuple[bytes | None, bytes | None]
-) -> CopyConflict:
-    authority, origin = conflict.origin
-    refused, held = sides
-    return CopyConflict(
-        refused=_side(refused),
-        held=_side(held),
-        authority=authority,
-        origin=origin,
-        xid=conflict.xid,
-        epoch=conflict.epoch,
-        verdict=conflict.verdict,
-        detail=conflict.detail,
-        advice=advice_about(conflict.verdict, link, origin),
-        at=conflict.at,
-    )

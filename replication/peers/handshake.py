@@ -28,9 +28,8 @@ from catalog.store.changes import read_head
 from catalog.store.links import Link, LinkReplaced
 from replication.feed.cards import own_card
 from replication.feed.feedpages import LogLost
-from replication.peers.linkbounds import most_pushed_bytes
+from replication.peers.linkbounds import PacedClient, most_pushed_bytes
 from replication.peers.linkerrors import cause_of, describe, is_kept_out, may_pass
-from replication.peers.pacedclient import PacedClient
 from replication.store import linklosses
 from replication.store.digests import count_entities
 from replication.store.loghistory import read_incarnation
@@ -166,10 +165,7 @@ def why_lost(link: Link, instance: uuid.UUID) -> str:
     """The reason why a source may lack entities that a link has brought; "" without a reason.
 
     A link keeps the reason as `loss` until the link has compared or copied the whole catalog again.
-
-    Args:
-        link: the link before the contact.
-        instance: the instance that answers.
+    The link is as before the contact with the `instance`.
     """
     if link.loss is not None:
         return link.loss

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import attrgetter
@@ -22,25 +21,11 @@ from catalog.model.authoritykey import KeyHistory, PublicKey, read_history
 from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.model.linkterms import RELAY, TRUST_FIRST
 from catalog.operations import peers, signing
-from catalog.operations.peers import (
-    MOST_NAMED,
-    KeyHistoryAnswer,
-    KeysQuery,
-    KnownKeys,
-    LearntKeys,
-    ToldKeys,
-)
-from catalog.operations.signing import (
-    AuthorityQuery,
-    NewTrust,
-    TrustedAuthorities,
-    TrustedAuthority,
-    TrustedKeyAnswer,
-)
-from catalog.store.database import Connection, Database
+from catalog.operations.signing import Reason
+from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition
 from replication.deciding.copychecks import Incoming, MalformedCopy
-from replication.deciding.trust import Trust, is_consistent, key_changes
+from replication.deciding.trust import Trust, is_consistent, is_endorsed
 from replication.peers.handshake import accepting_link
 from replication.store import trustedkeys as store
 from replication.store.trustedkeys import MOST_HISTORIES, TrustedKey
@@ -53,18 +38,11 @@ _TOLD_AT_ONCE = 10
 _ASKED_AGAIN_SECONDS = 5.0
 
 
-@dataclass(slots=True, kw_only=True)
-class _KnownKeys:
-    """The ids of the keys in the histories that this process has read, by authority.
-
-    `asked` has the time of the last request to a source for a key of an authority.
-    """
-
-    ids: dict[str, frozenset[str]] = field(default_factory=dict)
-    asked: dict[tuple[str, str, str], float] = field(default_factory=dict)
+class _Asked(dict[tuple[str, str, str], float]):
+    """The times of the last requests for keys, by the URL of the source, authority and key id."""
 
 
-async def get_keys(request: web.Request, query: KeysQuery) -> KnownKeys:
+async def get_keys(request: web.Request, query: peers.KeysQuery) -> peers.KnownKeys:
     """List the known key histories.
 
     The history of the node's own authority comes first, if the node has keys.
@@ -78,10 +56,10 @@ async def get_keys(request: web.Request, query: KeysQuery) -> KnownKeys:
     shown = sorted(
         found.values(), key=lambda history: (history.authority != own, history.authority)
     )
-    return KnownKeys(keys=_show_all(shown))
+    return peers.KnownKeys(keys=_show_all(shown))
 
 
-async def post_keys(request: web.Request, told: ToldKeys) -> LearntKeys:
+async def post_keys(request: web.Request, told: peers.ToldKeys) -> peers.LearntKeys:
     """Learn keys from a catalog whose pushes are accepted, before its copies arrive.
 
     Raises:
@@ -95,7 +73,7 @@ async def post_keys(request: web.Request, told: ToldKeys) -> LearntKeys:
         if listed == ("*",) or history.authority in listed
     ]
     number = await learn(request[CONTEXT], histories, sender=link.authority or "")
-    return LearntKeys(learnt=number)
+    return peers.LearntKeys(learnt=number)
 
 
 async def ensure_keys(
@@ -105,26 +83,35 @@ async def ensure_keys(
 
     An error of the source is ignored: the copies are refused later if their keys matter.
     """
-    wanted = await _unknown(context, copies)
-    asked, now = _known_in(context.database).asked, asyncio.get_running_loop().time()
-    again = {
-        (authority, id)
-        for authority, id in wanted
-        if now - asked.get((peer.url, authority, id), -_ASKED_AGAIN_SECONDS) >= _ASKED_AGAIN_SECONDS
+    own, now = context.database.node.authority, asyncio.get_running_loop().time()
+    signed = {
+        (copy.authority, copy.signedby)
+        for copy in copies
+        if not isinstance(copy, MalformedCopy) and copy.signature and copy.authority != own
     }
-    if not again:
+    if not signed:
         return
-    if len(asked) > MOST_HISTORIES:
-        asked.clear()
-    asked.update({(peer.url, authority, id): now for authority, id in again})
-    await ask_for_keys(context, peer, {authority for authority, _ in again}, sender=sender)
+    async with context.database.acquire() as connection:
+        known = await store.load_histories(connection, {authority for authority, _ in signed})
+    asked = context.database.shared.part(_Asked, _Asked)
+    wanted = {
+        (peer.url, authority, id)
+        for authority, id in signed
+        if (authority not in known or id not in known[authority].ids)
+        and now - asked.get((peer.url, authority, id), float("-inf")) >= _ASKED_AGAIN_SECONDS
+    }
+    if wanted:
+        if len(asked) > MOST_HISTORIES:
+            asked.clear()
+        asked.update(dict.fromkeys(wanted, now))
+        await ask_for_keys(context, peer, {each[1] for each in wanted}, sender=sender)
 
 
 async def ask_for_keys(
     context: Context, peer: Client, authorities: Collection[str] | None, *, sender: str
 ) -> None:
     """Ask a source for the key histories of authorities, or for every history, and keep them."""
-    named = None if authorities is None else sorted(authorities)[:MOST_NAMED]
+    named = None if authorities is None else sorted(authorities)[: peers.MOST_NAMED]
     try:
         histories = await fetch_histories(peer, named)
     except ClientError as error:
@@ -194,51 +181,34 @@ async def learn(context: Context, histories: Iterable[KeyHistory], *, sender: st
         for history in others:
             earlier = known.get(history.authority)
             keys = [each for each in trusted if each.authority == history.authority]
-            is_valid = await trust_by(connection, history, keys) if keys else is_consistent(history)
+            is_valid = (
+                await _endorsed(connection, history, keys) if keys else is_consistent(history)
+            )
             if not is_valid:
                 continue
             is_later = earlier is None or history.order > earlier.order
             if (is_later or (history.authority == sender and not keys)) and (earlier or room > 0):
                 await store.save_history(connection, history)
                 number += 1
-    for authority in authorities:
-        _known_in(context.database).ids.pop(authority, None)
     return number
 
 
-async def trust_by(connection: Connection, history: KeyHistory, keys: Sequence[TrustedKey]) -> bool:
+async def _endorsed(
+    connection: Connection, history: KeyHistory, keys: Sequence[TrustedKey]
+) -> bool:
     """Trust the entries of a history if a trusted key endorses them; say whether a key does."""
-    changes = key_changes(history, Trust.of(keys).keys.get(history.authority, {}))
-    if changes is None:
+    if not is_endorsed(history, Trust.of(keys).keys.get(history.authority, {})):
         return False
-    now, authority = datetime.now(UTC), history.authority
-    for entry in (*changes.trusted, *changes.revoked):
-        await store.trust(connection, authority, entry.public, now, "endorsed")
-    for entry in changes.revoked:
-        await store.revoke_trusted(connection, authority, entry.public, now)
+    await _trust_entries(connection, history, "endorsed")
     return True
 
 
-async def _unknown(context: Context, copies: Sequence[Incoming]) -> set[tuple[str, str]]:
-    """The pairs of authority and key id of signed copies whose keys are unknown."""
-    own = context.database.node.authority
-    signed = {
-        (copy.authority, copy.signedby)
-        for copy in copies
-        if not isinstance(copy, MalformedCopy) and copy.signature and copy.authority != own
-    }
-    ids = _known_in(context.database).ids
-    unread = {authority for authority, id in signed if id not in ids.get(authority, ())}
-    if not unread:
-        return set()
-    async with context.database.acquire() as connection:
-        histories = await store.load_histories(connection, unread)
-    ids.update({authority: history.ids for authority, history in histories.items()})
-    return {(authority, id) for authority, id in signed if id not in ids.get(authority, ())}
-
-
-def _known_in(database: Database) -> _KnownKeys:
-    return database.shared.part(_KnownKeys, _KnownKeys)
+async def _trust_entries(connection: Connection, history: KeyHistory, reason: Reason) -> None:
+    now, authority = datetime.now(UTC), history.authority
+    for entry in history.keys:
+        await store.trust(connection, authority, entry.public, now, reason)
+        if entry.revokedat is not None:
+            await store.revoke_trusted(connection, authority, entry.public, now)
 
 
 def _read_all(keys: Iterable[object]) -> list[KeyHistory]:
@@ -252,18 +222,18 @@ def _read_all(keys: Iterable[object]) -> list[KeyHistory]:
     return found
 
 
-def _show_all(histories: Iterable[KeyHistory]) -> list[KeyHistoryAnswer]:
-    return [KeyHistoryAnswer.model_validate(each.as_json()) for each in histories]
+def _show_all(histories: Iterable[KeyHistory]) -> list[peers.KeyHistoryAnswer]:
+    return [peers.KeyHistoryAnswer.model_validate(each.as_json()) for each in histories]
 
 
-async def list_trust(request: web.Request) -> TrustedAuthorities:
+async def list_trust(request: web.Request) -> signing.TrustedAuthorities:
     """List the trusted keys by authority."""
     async with request[CONTEXT].database.acquire() as connection:
         found = await store.load_trusted(connection, None)
-    return TrustedAuthorities(trusted=_show(found))
+    return signing.TrustedAuthorities(trusted=_show(found))
 
 
-async def add_trust(request: web.Request, wanted: NewTrust) -> TrustedAuthority:
+async def add_trust(request: web.Request, wanted: signing.NewTrust) -> signing.TrustedAuthority:
     """Trust a key of an authority, and refuse copies of the authority without its signature."""
     context = request[CONTEXT]
     if wanted.authority == context.database.node.authority:
@@ -276,7 +246,7 @@ async def add_trust(request: web.Request, wanted: NewTrust) -> TrustedAuthority:
     return _show(found)[0]
 
 
-async def remove_trust(request: web.Request, query: AuthorityQuery) -> None:
+async def remove_trust(request: web.Request, query: signing.AuthorityQuery) -> None:
     """Accept every copy of an authority again, signed or not."""
     context, authority = request[CONTEXT], query.authority
     async with context.database.transaction() as connection:
@@ -331,11 +301,7 @@ async def trust_first(context: Context, peer: Client, authority: str) -> None:
         # An operator may have named a key while the source was asked.
         if await store.load_trusted(connection, [authority]):
             return
-        now = datetime.now(UTC)
-        for entry in shown[0].keys:
-            await store.trust(connection, authority, entry.public, now, "first")
-            if entry.revokedat is not None:
-                await store.revoke_trusted(connection, authority, entry.public, now)
+        await _trust_entries(connection, shown[0], "first")
         await store.save_history(connection, shown[0])
 
 
@@ -351,15 +317,15 @@ async def _trust_named(
         raise InvalidAttribute(subject, name="key", error_detail=fault)
     known = await store.load_histories(connection, [authority])
     if authority in known:
-        await trust_by(connection, known[authority], trusted)
+        await _endorsed(connection, known[authority], trusted)
 
 
-def _show(trusted: Sequence[TrustedKey]) -> list[TrustedAuthority]:
+def _show(trusted: Sequence[TrustedKey]) -> list[signing.TrustedAuthority]:
     return [
-        TrustedAuthority(
+        signing.TrustedAuthority(
             authority=authority,
             keys=[
-                TrustedKeyAnswer(
+                signing.TrustedKeyAnswer(
                     key=str(each.public),
                     id=each.public.id,
                     reason=each.reason,

@@ -20,8 +20,7 @@ from catalog.client import (
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.linkterms import State
 from catalog.model.masking import described
-from replication.peers.linkbounds import TooMuchSent
-from replication.peers.pacedclient import TooManyRequests
+from replication.peers.linkbounds import TooManyRequests, TooMuchSent
 
 _LONGEST_TITLE = 300
 _TLS_ADVICE = (

@@ -28,12 +28,7 @@ from catalog.model.digest import DIGEST_VERSION
 from catalog.model.masking import counted, described
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level, examine
 from catalog.monitoring.nodechecks import DATABASE_CHECKS, MACHINE_CHECKS, SINK_CHECKS, expiry
-from catalog.operations.nodestate import (
-    EXAMINE_NODE,
-    CheckResult,
-    Examination,
-    ExaminationQuery,
-)
+from catalog.operations.nodestate import EXAMINE_NODE, CheckResult, Examination, ExaminationQuery
 from catalog.settings.keyfile import key_ring
 from catalog.store import links as stored_links
 from catalog.store.links import Link

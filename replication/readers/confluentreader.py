@@ -219,7 +219,10 @@ class ConfluentReader(DraftReader):
         async for page in self._pages("/schemas", _DELETED, _LISTED):
             if tells_deleted is None:
                 tells_deleted = tells_deletions(page)
-                live = None if tells_deleted else await self._list_live()
+                # Hashes of the versions that are not deleted, if the server marks no deleted ones.
+                if not tells_deleted:
+                    parts = self._pages("/schemas", [], _LISTED)
+                    live = {key_of(e) async for part in parts for e in part if isinstance(e, dict)}
             for shown in page:
                 name = shown.get("subject") if isinstance(shown, dict) else None
                 subject = read_subject(name) if isinstance(name, str) else None
@@ -234,13 +237,6 @@ class ConfluentReader(DraftReader):
         if open is not None:
             yield await self._subject(open, entries, live)
             left.discard(open)
-
-    async def _list_live(self) -> set[int]:
-        """Hashes of the versions that are not deleted, of a server that marks no deleted ones."""
-        live: set[int] = set()
-        async for page in self._pages("/schemas", [], _LISTED):
-            live |= {key_of(shown) for shown in page if isinstance(shown, dict)}
-        return live
 
     async def _subject(
         self, subject: SubjectName, entries: Sequence[JsonObject], live: Collection[int] | None

@@ -331,10 +331,7 @@ class WalkReader(ABC):
 
     def malformed(self, xid: str, reason: str) -> MalformedCopy:
         self.see(xid)
-        path = xid[:500].replace("\0", "")
-        text = reason[:500].replace("\0", "")
-        authority = self.reading.authority
-        return MalformedCopy(authority=authority, origin=path, xid=path, epoch=0, reason=text)
+        return MalformedCopy.of(self.reading.authority, xid, reason)
 
     def count(self) -> None:
         """Count one more entity against the allowance.

@@ -13,30 +13,18 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from catalog.client import (
-    ONCE,
-    Answer,
-    BadAnswer,
-    Client,
-    ClientError,
-    Credential,
-    JsonObject,
-    Refused,
-)
+from catalog.client import Answer, BadAnswer, ClientError, Credential, JsonObject, Refused
 from catalog.client.errors import ResponseTooLarge
 from catalog.http.body import most_values_of
 from catalog.settings import Settings
 from catalog.supervisor import LoopTiming, backoff_from
+from replication.peers.linkbounds import PacedClient
 
 GONE = frozenset({404, 410})
-# Attempts against a server that answers 429, before the walk ends and begins again later.
-_ATTEMPTS_THROTTLED = 20
 # Parsing blocks the event loop, and a server with pages can answer with less.
 _LARGEST_PAGE = 4 * 1024 * 1024
 _LONGEST_WAIT = 60.0
 _MOST_BARREN_PAGES = 20
-_SLOWER, _FASTER = 2.0, 0.9
-_FIRST_PAUSE, _LEAST_PAUSE, _LONGEST_PAUSE = 0.05, 0.01, 5.0
 _LINK = re.compile(r"<([^>]*)>([^<]*)")
 _NEXT = re.compile(r';\s*rel\s*=\s*(?:"[^"]*\bnext\b[^"]*"|next\b)', re.IGNORECASE)
 _TOTAL = re.compile(r';\s*count\s*=\s*"?(\d{1,18})\b', re.IGNORECASE)
@@ -96,12 +84,12 @@ class WalkedServer:
     links lead.
 
     `log` has the requests since the log was set, and `flags` are added to each request. If
-    `has_pages` is true, the bound of an answer is lower. `slowed` counts the answers of status 429.
+    `has_pages` is true, the bound of an answer is lower.
 
     Args:
         source: the URL of the registry's root.
         session: a session that guards against private networks (`open_session`).
-        attempts: the maximum number of attempts of a request, if the server does not throttle.
+        attempts: the maximum number of attempts of a request.
     """
 
     def __init__(
@@ -119,7 +107,6 @@ class WalkedServer:
         self.log = RequestLog()
         self.flags: Sequence[tuple[str, str]] = ()
         self.has_pages = False
-        self.slowed = 0
         self._attempts = attempts
         self._received = 0
         self._uncounted = 0
@@ -127,15 +114,18 @@ class WalkedServer:
         self._settings = settings
         self._timing = timing
         self._backoff = backoff_from(settings)
-        self._pause = 0.0
-        self._client = Client(
+        self._client = PacedClient(
             str(url.origin()),
             session,
-            retry=ONCE,
-            timeout_seconds=settings.request_timeout_seconds,
-            largest=settings.max_body_bytes,
+            settings.request_timeout_seconds,
             credential=credential,
+            largest=settings.max_body_bytes,
         )
+
+    @property
+    def slowed(self) -> int:
+        """The number of requests that were repeated more slowly after an answer 429."""
+        return self._client.slowed
 
     async def read(
         self, path: str, params: Iterable[tuple[str, str]] = ()
@@ -264,24 +254,16 @@ class WalkedServer:
     async def _send(
         self, target: str, headers: dict[str, str] | None = None, *, largest: int | None = None
     ) -> Answer:
-        """Send a request, more slowly if the server asks for a lower rate."""
         if largest is None and self.has_pages:
             largest = min(_LARGEST_PAGE, self._settings.max_body_bytes)
         failures = 0
         while True:
-            if self._pause:
-                await self._timing.sleep(self._pause)
             try:
-                answer = await self._client.request("GET", target, headers=headers, largest=largest)
+                return await self._client.request("GET", target, headers=headers, largest=largest)
             except ClientError as error:
                 failures += 1
-                attempts = self._attempts
-                if isinstance(error, Refused) and error.problem.status == 429:
-                    self.slowed += 1
-                    self._pause = min(max(_SLOWER * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE)
-                    attempts = _ATTEMPTS_THROTTLED if attempts > 1 else 1
                 is_hopeless = not error.is_retryable or error.retry_after > _LONGEST_WAIT
-                if is_hopeless or failures >= attempts:
+                if is_hopeless or failures >= self._attempts:
                     explained = _explained(error, self._at(target))
                     if explained is error:
                         raise
@@ -290,11 +272,6 @@ class WalkedServer:
                     failures, self._timing.random, at_least=error.retry_after
                 )
                 await self._timing.sleep(min(_LONGEST_WAIT, delay))
-            else:
-                self._pause *= _FASTER
-                if self._pause < _LEAST_PAUSE:
-                    self._pause = 0.0
-                return answer
 
 
 def _explained(error: ClientError, url: str) -> ClientError:

@@ -17,7 +17,7 @@ from catalog.client import Client
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin
 from catalog.operations.peers import MOST_ORIGINS
-from replication.deciding.differingattributes import DifferingAttribute, compared
+from replication.deciding.copycontent import DifferingAttribute, compared
 from replication.feed.feedlines import read_line
 from replication.reconcile.bucketplan import BucketPlan
 from replication.reconcile.catalogs import SurveyedCatalog

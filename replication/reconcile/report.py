@@ -15,7 +15,7 @@ from catalog.model.confluentattribute import CONFLICTS_ADVICE, SchemaIdConflict
 from catalog.model.masking import counted
 from catalog.model.timestamps import time_of
 from catalog.operations.reconciliations import REPAIRABLE, FindingName
-from replication.deciding.differingattributes import DifferingAttribute
+from replication.deciding.copycontent import DifferingAttribute
 from replication.reconcile.catalogs import Moment, ShrunkCatalog
 from replication.reconcile.explanations import Cause, Uncompared
 from replication.reconcile.findings import (

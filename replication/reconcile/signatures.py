@@ -27,7 +27,7 @@ from catalog.operations.signing import (
     TrustedAuthority,
     TrustedKeyAnswer,
 )
-from replication.deciding.trust import is_consistent, key_changes
+from replication.deciding.trust import is_consistent, is_endorsed
 from replication.peers.keyhistories import fetch_histories
 from replication.reconcile.catalogs import SurveyedCatalog
 from replication.reconcile.errors import ReconcileError
@@ -203,13 +203,11 @@ def _continued(
     keys = dict(pinned)
     for history in sorted(_histories(authority, told), key=attrgetter("order")):
         # Each history has to continue a trusted key; a key from a history vouches for no history.
-        changes = key_changes(history, pinned)
-        if changes is None:
-            continue
-        for entry in changes.trusted:
+        for entry in history.keys if is_endorsed(history, pinned) else ():
+            if entry.revokedat is not None:
+                keys[entry.public.id] = REVOKED
             # A history may list a key that a catalog knows as revoked.
             keys.setdefault(entry.public.id, entry.public.key)
-        keys |= {entry.public.id: REVOKED for entry in changes.revoked}
     return keys
 
 

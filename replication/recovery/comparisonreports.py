@@ -43,11 +43,10 @@ from catalog.store import entities, links
 from catalog.store.database import Connection
 from catalog.store.links import Link
 from replication.deciding.copychecks import Copy
-from replication.deciding.differingattributes import DifferingAttribute, compared
+from replication.deciding.copycontent import DifferingAttribute, compared
 from replication.peers.handshake import BETWEEN_NODES
-from replication.peers.linkbounds import Allowance
+from replication.peers.linkbounds import Allowance, PacedClient
 from replication.peers.linkerrors import describe
-from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_of
 from replication.sources.copypages import COPIES_OF_ONE, pages_of
 from replication.store import reconciliations as store
@@ -113,11 +112,7 @@ async def show_finding(request: web.Request, query: FindingQuery) -> FindingSide
 
 
 async def _existing(connection: Connection, request: web.Request) -> Reconciliation:
-    """The report of the comparison that a request addresses.
-
-    Raises:
-        NotFound
-    """
+    """The report of the comparison that a request addresses."""
     report = await store.find(connection, _run_of(request))
     if report is None:
         raise NotFound(request.path)
@@ -234,11 +229,7 @@ def _leading_to(catalog: ComparedCatalog, held: Sequence[Link]) -> Link | None:
 
 
 async def _there(context: Context, link: Link, origin: Origin) -> Copy | None:
-    """The copy of another catalog, with the credential of the link that leads there.
-
-    Raises:
-        ClientError
-    """
+    """The copy of another catalog, with the credential of the link that leads there."""
     async with open_session(context.settings) as session:
         access = access_of(link, context)
         # The time of the whole question is over before that of a single request.

@@ -19,17 +19,6 @@ from catalog.model.errors import InvalidAttribute, NotFound
 from catalog.operations import recovery as operations
 from catalog.operations.operation import PageQuery
 from catalog.operations.peers import MOST_NAMED
-from catalog.operations.recovery import (
-    ChoiceState,
-    NewRecovery,
-    RecoveryAnswer,
-    RecoveryChanges,
-    RecoveryFindingAnswer,
-    RecoveryFindings,
-    RecoveryQuery,
-    RecoverySourceAnswer,
-    RecoveryState,
-)
 from catalog.store.database import Connection
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.secrets import seal_credential
@@ -39,19 +28,12 @@ from replication.peers.linkerrors import NO_LINK, describe
 from replication.peers.peeraccess import access_for, check_credential, peer_credential
 from replication.recovery.replicasurvey import Replica, meet_replica
 from replication.store import recoveries
-from replication.store.recoveries import (
-    ENDED,
-    Recovery,
-    RecoveryFinding,
-    RecoveryReplaced,
-    RecoveryTerms,
-)
 from replication.transfer.comparison import read_authorities
 
 _EVERYTHING = Touched(catalog_exclusive=True)
 
 
-async def get_recovery(request: web.Request) -> RecoveryAnswer:
+async def get_recovery(request: web.Request) -> operations.RecoveryAnswer:
     """Show the current recovery, or the last recovery."""
     context = request[CONTEXT]
     async with context.database.snapshot() as connection:
@@ -59,8 +41,8 @@ async def get_recovery(request: web.Request) -> RecoveryAnswer:
 
 
 async def begin_recovery(
-    request: web.Request, wanted: NewRecovery, query: RecoveryQuery
-) -> RecoveryAnswer:
+    request: web.Request, wanted: operations.NewRecovery, query: operations.RecoveryQuery
+) -> operations.RecoveryAnswer:
     """Take lost entities of the node back from its replicas.
 
     The node takes no writes until the recovery ends. The new recovery replaces a running recovery.
@@ -80,7 +62,7 @@ async def begin_recovery(
         check_credential(credential, url, context.settings, request.path)
     if not query.force:
         await _ask(context, shown, request.path)
-    terms = RecoveryTerms(
+    terms = recoveries.RecoveryTerms(
         named=wanted.trust, is_unsigned_taken=wanted.unsigned, allowed=wanted.allow
     )
     async with context.database.transaction() as connection:
@@ -94,7 +76,7 @@ async def begin_recovery(
         return _answer(context, await _existing(connection, request))
 
 
-async def abort_recovery(request: web.Request) -> RecoveryAnswer:
+async def abort_recovery(request: web.Request) -> operations.RecoveryAnswer:
     """End the recovery early, and take writes again.
 
     Copies that the recovery has taken stay. Later writes of clients may have epochs that replicas
@@ -106,15 +88,17 @@ async def abort_recovery(request: web.Request) -> RecoveryAnswer:
         recovery = await _unended(connection, request)
         try:
             await recoveries.end(connection, recovery, "aborted", datetime.now(UTC))
-        except RecoveryReplaced as error:
+        except recoveries.RecoveryReplaced as error:
             raise NotFound(request.path) from error
         return _answer(context, await _existing(connection, request))
 
 
-async def change_recovery(request: web.Request, wanted: RecoveryChanges) -> RecoveryAnswer:
+async def change_recovery(
+    request: web.Request, wanted: operations.RecoveryChanges
+) -> operations.RecoveryAnswer:
     """Continue now, and retry the copies that could not be taken or delete their entities."""
     context = request[CONTEXT]
-    state: RecoveryState = wanted.state
+    state: operations.RecoveryState = wanted.state
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
         recovery = await _unended(connection, request)
@@ -145,20 +129,20 @@ async def list_findings(request: web.Request, page: PageQuery) -> web.Response:
     async with request[CONTEXT].database.acquire() as connection:
         found = await recoveries.findings(connection, page.after, limit + 1)
     headers = next_page(request, limit, found[limit - 1].origin) if len(found) > limit else {}
-    shown = RecoveryFindings(findings=[_show_finding(each) for each in found[:limit]])
+    shown = operations.RecoveryFindings(findings=[_show_finding(each) for each in found[:limit]])
     return model_response(shown, headers=headers)
 
 
-async def _existing(connection: Connection, request: web.Request) -> Recovery:
+async def _existing(connection: Connection, request: web.Request) -> recoveries.Recovery:
     recovery = await recoveries.read(connection)
     if recovery is None:
         raise NotFound(request.path, detail="This node has never recovered.")
     return recovery
 
 
-async def _unended(connection: Connection, request: web.Request) -> Recovery:
+async def _unended(connection: Connection, request: web.Request) -> recoveries.Recovery:
     recovery = await _existing(connection, request)
-    if recovery.state in ENDED:
+    if recovery.state in recoveries.ENDED:
         detail = f"the recovery is {recovery.state}"
         raise UnresolvedConflict(request.path, error_detail=detail)
     return recovery
@@ -196,16 +180,16 @@ async def _ask(context: Context, shown: Mapping[str, PeerCredential], subject: s
         )
 
 
-def _answer(context: Context, recovery: Recovery) -> RecoveryAnswer:
-    counts = {state: recovery.counts.get(state, 0) for state in get_args(ChoiceState)}
-    return RecoveryAnswer(
+def _answer(context: Context, recovery: recoveries.Recovery) -> operations.RecoveryAnswer:
+    counts = {state: recovery.counts.get(state, 0) for state in get_args(operations.ChoiceState)}
+    return operations.RecoveryAnswer(
         authority=context.database.node.authority,
         state=recovery.state,
         writes=recovery.gate,
         startedat=recovery.startedat,
         endedat=recovery.endedat,
         sources=[
-            RecoverySourceAnswer(
+            operations.RecoverySourceAnswer(
                 url=source.url,
                 instance=source.instance,
                 differing=source.origins,
@@ -224,14 +208,14 @@ def _answer(context: Context, recovery: Recovery) -> RecoveryAnswer:
     )
 
 
-def _show_finding(finding: RecoveryFinding) -> RecoveryFindingAnswer:
+def _show_finding(finding: recoveries.RecoveryFinding) -> operations.RecoveryFindingAnswer:
     detail = finding.detail
     if finding.rivals > 1:
         detail = (
             f"{finding.rivals} copies of this epoch differ; the one that is taken was at "
             f"{finding.votes}. {detail}".strip()
         )
-    return RecoveryFindingAnswer(
+    return operations.RecoveryFindingAnswer(
         origin=finding.origin,
         epoch=finding.epoch,
         deleted=finding.is_deleted,

@@ -8,8 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -23,7 +32,7 @@ from catalog.model.xid import Xid
 from catalog.operations.feed import Verdict
 from catalog.operations.recovery import ChoiceState
 from catalog.store import authoritykeys
-from catalog.store.database import wait_for
+from catalog.store.database import Connection, wait_for
 from catalog.store.locks import Touched, lock_and_load
 from catalog.supervisor import backoff_from
 from replication.applying.apply import Batch, apply_batch
@@ -32,12 +41,11 @@ from replication.deciding.batch import CopyFinding
 from replication.deciding.copychecks import Copy, MalformedCopy
 from replication.deciding.decide import SETTLED
 from replication.deciding.provenance import Policy
-from replication.deciding.trust import Trust, is_consistent, key_changes, keys_of
+from replication.deciding.trust import Trust, is_consistent, is_endorsed, keys_of
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.keyhistories import fetch_histories
 from replication.peers.linkbounds import Allowance
 from replication.peers.linkerrors import cause_of
-from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_of_row
 from replication.recovery.replicasurvey import Replica, naming, survey
 from replication.sources.copypages import COPIES_OF_ONE, pages_of
@@ -78,7 +86,7 @@ class RecoveryRunner:
         self.wakeup = asyncio.Event()
         self._context = resources.context
         self._database = resources.context.database
-        self._session = resources.session
+        self._resources = resources
         self._random = resources.timing.random
         self._backoff = backoff_from(resources.context.settings)
 
@@ -198,9 +206,9 @@ class RecoveryRunner:
         await wait_for(self.wakeup, seconds)
 
     async def _peer(self, source: RecoverySource) -> Client:
-        url, seconds = source.url, self._context.settings.request_timeout_seconds
+        url = source.url
         access = await access_of_row(self._context, url, source.sealed, "recovery_sources", url)
-        return PacedClient(url, self._session, seconds, credential=access)
+        return self._resources.client_of(url, access)
 
 
 async def find_keys(context: Context, recovery: Recovery, peers: Iterable[Client]) -> Trust:
@@ -227,9 +235,9 @@ async def find_keys(context: Context, recovery: Recovery, peers: Iterable[Client
     if not keys and shown:
         keys = _agreed(shown)
     for history in sorted(shown, key=lambda each: each.order):
-        if changes := key_changes(history, keys):
+        if is_endorsed(history, keys):
             revoked = {id: key for id, key in keys.items() if not key}
-            keys |= keys_of([*changes.trusted, *changes.revoked]) | revoked
+            keys |= keys_of(history.keys) | revoked
     return Trust(keys={authority: keys}) if keys else Trust()
 
 
@@ -249,13 +257,9 @@ async def _known_here(context: Context, recovery: Recovery) -> dict[str, bytes] 
 
 
 def _agreed(shown: Collection[KeyHistory]) -> dict[str, bytes]:
-    """The keys of the latest history, which every other history has to lead to.
-
-    Raises:
-        ClientError
-    """
+    """The keys of the latest history, which every other history has to lead to."""
     latest = max(shown, key=lambda each: each.order)
-    if any(key_changes(latest, keys_of(each.keys)) is None for each in shown):
+    if not all(is_endorsed(latest, keys_of(each.keys)) for each in shown):
         keys = ", ".join(sorted({str(each.current) for each in shown}))
         raise ClientError(
             f"The replicas show keys of this authority that do not belong together: {keys}.",
@@ -292,23 +296,13 @@ async def bury_orphans(context: Context) -> None:
 
     A replica that missed a deletion still has the children of the deleted entity.
     """
-    while True:
-        async with context.database.acquire() as connection:
-            authority = context.database.node.authority
-            orphans = await recoveries.orphans(connection, authority, _AT_ONCE)
-        if not orphans:
-            return
-        await _bury(context, orphans, _BELOW_DELETED)
+    find = partial(recoveries.orphans, authority=context.database.node.authority, limit=_AT_ONCE)
+    await _bury_all(context, find, _BELOW_DELETED)
 
 
 async def bury_refused(context: Context) -> None:
     """Delete the entities that cannot be taken, at this node and thereby at every replica."""
-    while True:
-        async with context.database.acquire() as connection:
-            refused = await recoveries.refused(connection, _AT_ONCE)
-        if not refused:
-            return
-        await _bury(context, refused, _GIVEN_UP)
+    await _bury_all(context, partial(recoveries.refused, limit=_AT_ONCE), _GIVEN_UP)
 
 
 async def _take_from(
@@ -380,26 +374,33 @@ def _faults_of(copies: Iterable[Copy], keys: Trust) -> dict[str, str]:
     return {copy.origin: fault for copy in copies if (fault := keys.fault_of(copy))}
 
 
-async def _bury(context: Context, epochs: Mapping[str, int], reason: str) -> None:
-    """Delete entities with these epochs; a failed deletion is noted and otherwise ignored."""
-    tombstones = [
-        Tombstone(
-            xid=origin,
-            kind=Xid.parse(origin).kind,
-            authority=context.database.node.authority,
-            origin=origin,
-            epoch=epoch + 1,
-            deletedat=datetime.now(UTC),
-        )
-        for origin, epoch in epochs.items()
-    ]
-    applied = await apply_batch(context, Batch(copies=tombstones, policy=_policy(context)))
-    outcomes: list[tuple[str, ChoiceState, str]] = []
-    for finding in applied.findings:
-        is_settled = finding.verdict in SETTLED
-        detail = reason if is_settled else f"it is left out: {finding.detail}"
-        outcomes.append((finding.origin.xid, "buried", detail))
-    await _settle(context, outcomes)
+async def _bury_all(
+    context: Context, find: Callable[[Connection], Awaitable[Mapping[str, int]]], reason: str
+) -> None:
+    """Delete the entities that are found, with their epochs; a failed deletion is only noted."""
+    while True:
+        async with context.database.acquire() as connection:
+            epochs = await find(connection)
+        if not epochs:
+            return
+        tombstones = [
+            Tombstone(
+                xid=origin,
+                kind=Xid.parse(origin).kind,
+                authority=context.database.node.authority,
+                origin=origin,
+                epoch=epoch + 1,
+                deletedat=datetime.now(UTC),
+            )
+            for origin, epoch in epochs.items()
+        ]
+        applied = await apply_batch(context, Batch(copies=tombstones, policy=_policy(context)))
+        outcomes: list[tuple[str, ChoiceState, str]] = []
+        for finding in applied.findings:
+            is_settled = finding.verdict in SETTLED
+            detail = reason if is_settled else f"it is left out: {finding.detail}"
+            outcomes.append((finding.origin.xid, "buried", detail))
+        await _settle(context, outcomes)
 
 
 async def _settle(context: Context, outcomes: Iterable[tuple[str, ChoiceState, str]]) -> None:

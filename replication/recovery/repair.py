@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+import aiohttp
 from aiohttp import web
 
 from catalog.client import Client, ClientError
@@ -25,13 +26,13 @@ from replication.deciding.batch import CopyFinding
 from replication.deciding.placement import mapping_of, rules_of
 from replication.deciding.provenance import check_claim, policy_of
 from replication.peers.handshake import shake_hands
-from replication.peers.linkbounds import Allowance
+from replication.peers.linkbounds import Allowance, PacedClient
 from replication.peers.linkerrors import describe
-from replication.peers.pacedclient import PacedClient
 from replication.peers.peeraccess import access_of
 from replication.sources.copypages import COPIES_OF_ONE, pages_of
 
 _MOST_LINKS = 10_000
+_NO_LINK = "no link of this node brings this authority"
 _REPAIRED = frozenset({Verdict.APPLY, Verdict.CURRENT, Verdict.SIGNED})
 _REASONS = {
     Verdict.STALE: "a later one is here",
@@ -48,91 +49,75 @@ _NOT_ASKED: Mapping[Mode, str] = {
 }
 
 
-@dataclass(slots=True, kw_only=True)
-class Repaired:
-    """The findings of copies by origin, and the reasons for the origins that were not repaired."""
-
-    findings: dict[Origin, CopyFinding] = field(default_factory=dict)
-    unresolved: dict[Origin, str] = field(default_factory=dict)
-
-    @property
-    def verdicts(self) -> Counter[str]:
-        return Counter(finding.verdict.value for finding in self.findings.values())
-
-
 async def post_repair(request: web.Request, wanted: WantedOrigins) -> Repairs:
     """Fetch these origins again; the source overrules the copies of this node."""
-    repaired = await repair(request[CONTEXT], wanted.to_origins())
+    context, findings = request[CONTEXT], dict[Origin, CopyFinding]()
+    unresolved = dict.fromkeys(wanted.to_origins(), _NO_LINK)
+    async with context.database.acquire() as connection:
+        held = await links.page(connection, "", _MOST_LINKS)
+    bringing = [each for each in held if each.authority is not None and not each.definition.sends]
+    async with open_session(context.settings) as session:
+        # Links to the authority of an origin are asked before relays.
+        for is_relayed in (False, True):
+            for link in bringing:
+                policy = policy_of(link.definition, own="", source=link.authority or "")
+                admitted = [origin for origin in unresolved if policy.admits(origin)]
+                if (advice := _NOT_ASKED.get(link.definition.mode)) is not None:
+                    told = advice.format(link=link.id)
+                    unresolved |= {each: told for each in admitted if unresolved[each] == _NO_LINK}
+                elif asked := [
+                    origin
+                    for origin in admitted
+                    if (origin.authority != link.authority) is is_relayed
+                ]:
+                    await _repair_from(context, session, link, asked, findings, unresolved)
     return Repairs(
-        verdicts=repaired.verdicts,
+        verdicts=Counter(finding.verdict.value for finding in findings.values()),
         unresolved=[
             UnresolvedOrigin(authority=origin.authority, origin=origin.xid, reason=reason)
-            for origin, reason in repaired.unresolved.items()
+            for origin, reason in unresolved.items()
         ],
     )
 
 
-async def repair(context: Context, origins: Sequence[Origin]) -> Repaired:
-    """Fetch origins by the links that may bring them, and apply the copies.
-
-    Digests of the entities here are computed anew, so damage is repaired even if the stored digest
-    is unchanged; at equal epochs the copy of the source wins. A copy from the authority itself
-    replaces the copy held at the time of the request, whatever the epochs; older copies of relays
-    are not applied. Links to the origin's authority are asked before relays.
-    """
-    async with context.database.acquire() as connection:
-        by_id = await links.page(connection, "", _MOST_LINKS)
-    reason = "no link of this node brings this authority"
-    repaired = Repaired(unresolved=dict.fromkeys(origins, reason))
-    async with open_session(context.settings) as session:
-        for is_relayed in (False, True):
-            for link in by_id:
-                source = link.definition.source
-                if link.authority is None or link.definition.sends:
-                    continue
-                policy = policy_of(link.definition, own="", source=link.authority)
-                if link.definition.mode in _NOT_ASKED:
-                    advice = _NOT_ASKED[link.definition.mode].format(link=link.id)
-                    for origin, why in repaired.unresolved.items():
-                        if why == reason and policy.admits(origin):
-                            repaired.unresolved[origin] = advice
-                    continue
-                wanted = [
-                    origin
-                    for origin in repaired.unresolved
-                    if (origin.authority != link.authority) is is_relayed and policy.admits(origin)
-                ]
-                if wanted:
-                    seconds = context.settings.request_timeout_seconds
-                    access = access_of(link, context)
-                    peer = PacedClient(source, session, seconds, credential=access)
-                    await _repair_from(context, link, peer, wanted, repaired)
-    return repaired
-
-
 async def _repair_from(
-    context: Context, link: Link, peer: Client, wanted: list[Origin], repaired: Repaired
+    context: Context,
+    session: aiohttp.ClientSession,
+    link: Link,
+    wanted: list[Origin],
+    findings: dict[Origin, CopyFinding],
+    unresolved: dict[Origin, str],
 ) -> None:
+    """Repair origins by a link; add the findings, and the reasons of what stays unresolved."""
+    url, seconds = link.definition.source, context.settings.request_timeout_seconds
+    peer = PacedClient(url, session, seconds, credential=access_of(link, context))
     try:
         found = await _fetch(context, link, peer, wanted)
     except ClientError as error:
-        repaired.unresolved.update(dict.fromkeys(wanted, describe(error, peer.url)))
+        unresolved.update(dict.fromkeys(wanted, describe(error, peer.url)))
         return
     for origin in wanted:
         finding = found.get(origin)
         if finding is None:
-            repaired.unresolved[origin] = f"{link.definition.source} does not have it"
+            unresolved[origin] = f"{url} does not have it"
             continue
-        repaired.findings[origin] = finding
+        findings[origin] = finding
         if finding.verdict in _REPAIRED:
-            del repaired.unresolved[origin]
+            del unresolved[origin]
         else:
-            repaired.unresolved[origin] = _REASONS.get(finding.verdict) or finding.detail
+            unresolved[origin] = _REASONS.get(finding.verdict) or finding.detail
 
 
 async def _fetch(
     context: Context, link: Link, peer: Client, wanted: list[Origin]
 ) -> dict[Origin, CopyFinding]:
+    """Fetch origins from a source, and apply the copies.
+
+    Digests of the entities here are computed anew, so damage is repaired even if the stored digest
+    is unchanged; at equal epochs the copy of the source wins. A copy from the authority itself
+    replaces the copy held at the time of the request, whatever the epochs; older copies of relays
+    are not applied.
+    """
     source = await shake_hands(peer)
     check_claim(link, source.authority)
     policy = policy_of(
@@ -141,7 +126,6 @@ async def _fetch(
     policy = replace(policy, is_trusted=True, overruled=await _digests_here(context, wanted))
     mapping, addresses = mapping_of(link.definition), rules_of(link.definition)
     found: dict[Origin, CopyFinding] = {}
-
     allowance = Allowance.of(context.settings, COPIES_OF_ONE * len(wanted))
     pages = pages_of(context, peer.fetch_lines(wanted), allowance)
     async with contextlib.aclosing(pages):

@@ -25,16 +25,6 @@ from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy
 from catalog.operations import signing
 from catalog.operations.peers import ShownKey
-from catalog.operations.signing import (
-    CHECK_SIGNATURES,
-    Finding,
-    KeyRotation,
-    PartQuery,
-    SignatureAudit,
-    SignatureFault,
-    Signing,
-    SigningSwitch,
-)
 from catalog.store import authoritykeys as store
 from catalog.store.database import Connection, wait_for
 from catalog.store.leadership import take_over
@@ -59,13 +49,13 @@ _SHORTEST_PAUSE_SECONDS = 1.0
 _TOMBSTONES = "deleted:"
 
 
-async def get_signing(request: web.Request) -> Signing:
+async def get_signing(request: web.Request) -> signing.Signing:
     """Show whether this authority signs, and its keys."""
     async with request[CONTEXT].database.acquire() as connection:
         return await _show(request[CONTEXT], connection)
 
 
-async def put_signing(request: web.Request, wanted: SigningSwitch) -> Signing:
+async def put_signing(request: web.Request, wanted: signing.SigningSwitch) -> signing.Signing:
     """Begin to sign, by the last key or a first key, or end signing."""
     context = request[CONTEXT]
     async with context.database.transaction() as connection:
@@ -81,7 +71,7 @@ async def put_signing(request: web.Request, wanted: SigningSwitch) -> Signing:
     return shown
 
 
-async def rotate_key(request: web.Request, wanted: KeyRotation) -> Signing:
+async def rotate_key(request: web.Request, wanted: signing.KeyRotation) -> signing.Signing:
     """Let a new key sign from now on; the old key endorses the new key.
 
     With `revoke`, signatures of the old key become invalid, and its entities are signed anew.
@@ -138,18 +128,13 @@ async def _sign_batch(context: Context) -> bool:
             return False
         keys = await store.load_keys_of_own(connection)
         revoked = [entry.public.id for entry in keys if entry.revokedat is not None]
-        found: Sequence[Copy]
-        if state.after.startswith(_TOMBSTONES):
-            after = state.after.removeprefix(_TOMBSTONES)
-            found = await store.lock_unsigned_tombstones(
-                connection, authority, after, revoked, _SIGNED_AT_ONCE
-            )
-            next_after = _TOMBSTONES + found[-1].origin if found else None
-        else:
-            found = await store.lock_unsigned(
-                connection, authority, state.after, revoked, _SIGNED_AT_ONCE
-            )
-            next_after = found[-1].xid if found else _TOMBSTONES
+        is_of_ends = state.after.startswith(_TOMBSTONES)
+        find = store.lock_unsigned_tombstones if is_of_ends else store.lock_unsigned
+        after = state.after.removeprefix(_TOMBSTONES)
+        found: Sequence[Copy] = await find(connection, authority, after, revoked, _SIGNED_AT_ONCE)
+        next_after = None if is_of_ends else _TOMBSTONES
+        if found:
+            next_after = _TOMBSTONES + found[-1].origin if is_of_ends else found[-1].xid
         signed = await aside(len(found), _signed, found, signer)
         changes = [change_of(each, "signed") for each in signed]
         made = Write(
@@ -187,11 +172,7 @@ async def _begin(context: Context, connection: Connection, subject: str) -> None
 async def _make_key(
     context: Context, connection: Connection, former: EntitySigner | None, subject: str
 ) -> EntitySigner:
-    """Make and store a key, endorsed by the former key if that can still sign.
-
-    Raises:
-        LimitReached
-    """
+    """Make and store a key, endorsed by the former key if that can still sign."""
     keys = await store.load_keys_of_own(connection)
     if len(keys) >= MOST_KEYS:
         raise LimitReached(subject, limit=str(MOST_KEYS), things="keys", setting="fixed")
@@ -214,11 +195,11 @@ async def _sign_by(connection: Connection, signer: EntitySigner) -> None:
     await save_history(connection, replace(history, signature=signer.sign(history.signed())))
 
 
-async def _show(context: Context, connection: Connection) -> Signing:
+async def _show(context: Context, connection: Connection) -> signing.Signing:
     state = await store.read_signing(connection)
     keys = await store.load_keys_of_own(connection)
     current = [entry for entry in keys if entry.public.number == state.number]
-    return Signing(
+    return signing.Signing(
         authority=context.database.node.authority,
         on=state.number is not None,
         key=str(current[0].public) if current else None,
@@ -227,7 +208,7 @@ async def _show(context: Context, connection: Connection) -> Signing:
     )
 
 
-async def get_signatures(request: web.Request, query: PartQuery) -> SignatureAudit:
+async def get_signatures(request: web.Request, query: signing.PartQuery) -> signing.SignatureAudit:
     """Verify the signatures and the content of a part of the catalog.
 
     The answer counts the copies by authority and finding: `verified`, `unsigned`, `unknown` (no key
@@ -243,7 +224,9 @@ async def get_signatures(request: web.Request, query: PartQuery) -> SignatureAud
         trust = await _believed(context, connection, authorities, pinned)
     # Verification releases the interpreter lock, so the event loop runs on beside the thread.
     counts, faults = await asyncio.to_thread(_audit, copies, trust)
-    return SignatureAudit(counts=counts, pinned=sorted(pinned.keys), faults=faults, after=after)
+    return signing.SignatureAudit(
+        counts=counts, pinned=sorted(pinned.keys), faults=faults, after=after
+    )
 
 
 async def _read_part(
@@ -273,18 +256,20 @@ async def _believed(
 
 def _audit(
     copies: Sequence[tuple[Copy, bytes]], trust: Trust
-) -> tuple[dict[str, dict[Finding, int]], list[SignatureFault]]:
-    counts: defaultdict[str, Counter[Finding]] = defaultdict(Counter)
-    faults: list[SignatureFault] = []
+) -> tuple[dict[str, dict[signing.Finding, int]], list[signing.SignatureFault]]:
+    counts: defaultdict[str, Counter[signing.Finding]] = defaultdict(Counter)
+    faults: list[signing.SignatureFault] = []
     for copy, computed in copies:
         outcome, detail = _check(copy, computed, trust)
         counts[copy.authority][outcome] += 1
         if outcome in ("false", "damaged") and len(faults) < _MOST_FAULTS:
-            faults.append(SignatureFault(authority=copy.authority, xid=copy.xid, detail=detail))
+            faults.append(
+                signing.SignatureFault(authority=copy.authority, xid=copy.xid, detail=detail)
+            )
     return {authority: dict(count) for authority, count in counts.items()}, faults
 
 
-def _check(copy: Copy, computed: bytes, trust: Trust) -> tuple[Finding, str]:
+def _check(copy: Copy, computed: bytes, trust: Trust) -> tuple[signing.Finding, str]:
     if computed != copy.digest:
         return "damaged", "its content is not what its digest stands for"
     if copy.signature is None:
@@ -299,5 +284,5 @@ routes: Sequence[Route] = (
     Route(signing.GET_SIGNING, get_signing),
     Route(signing.SET_SIGNING, put_signing),
     Route(signing.ROTATE_KEY, rotate_key),
-    Route(CHECK_SIGNATURES, get_signatures),
+    Route(signing.CHECK_SIGNATURES, get_signatures),
 )

@@ -19,10 +19,9 @@ from catalog.model.xid import Xid, parent_of
 from catalog.operations.feed import Verdict
 from catalog.store import links
 from catalog.store.database import Connection
-from replication.applying import eviction
+from replication.applying import replicas
 from replication.applying.apply import AppliedBatch, Batch, apply_batch, load_local
 from replication.applying.deletionlimit import check_losses, find_question
-from replication.applying.renaming import rename_groups, rewrite_endpoints
 from replication.deciding.batch import BatchDecision, decide_batch, order_of, origin_of
 from replication.deciding.copychecks import Copy, Incoming, MalformedCopy
 from replication.deciding.decide import CONFLICTS
@@ -63,18 +62,18 @@ class OwnCatalog(LinkSink):
 
     async def drop(self) -> str:
         """Drop the replicas as an operator asked; return a description for the history."""
-        return counted(await eviction.evict(self._run.context, self._run.link), "replicas")
+        return counted(await replicas.evict(self._run.context, self._run.link), "replicas")
 
     async def reconsider(self) -> None:
         """Drop deselected replicas, and give the remaining replicas new names and addresses."""
         run, policy = self._run, self._run.policy
         if run.link.former is None:
             return
-        if number := await eviction.drop_deselected(run.context, run.link, policy):
+        if number := await replicas.drop_deselected(run.context, run.link, policy):
             await run.remember("left", f"{counted(number, 'replicas')} no longer selected")
-        if number := await rename_groups(run.context, run.link, policy):
+        if number := await replicas.rename_groups(run.context, run.link, policy):
             await run.remember("renamed", counted(number, "groups"))
-        if number := await rewrite_endpoints(run.context, run.link, policy):
+        if number := await replicas.rewrite_endpoints(run.context, run.link, policy):
             await run.remember("readdressed", counted(number, "endpoints"))
         async with run.database.transaction() as connection:
             await links.note_reconsidered(connection, run.link)
@@ -94,7 +93,7 @@ class OwnCatalog(LinkSink):
         self._doubts_compared = False
         if found is None:
             overruled = self._overrules and link.doubts
-            await eviction.doubt_copies(run.context, link, run.policy, overruled=overruled)
+            await replicas.doubt_copies(run.context, link, run.policy, overruled=overruled)
             return
         if not run.is_allowed:
             losses = losses_in(found, link)
@@ -128,7 +127,7 @@ class OwnCatalog(LinkSink):
         if page.losses:
             await check_losses(run.context, run.link, run.policy, page.losses)
         if page.labelled:
-            left = await eviction.drop_unlabelled(run.context, run.link, run.policy, page.labelled)
+            left = await replicas.drop_unlabelled(run.context, run.link, run.policy, page.labelled)
             applied = Applied(changes=left, deleted=left)
         own = [each.xid for each in page.present if run.policy.is_own_word(each)]
         if own:
@@ -177,12 +176,12 @@ class OwnCatalog(LinkSink):
     async def _settle(self) -> None:
         """Drop the copies that their authority lacks after a complete copy, and unlabelled ones."""
         run, policy = self._run, self._run.policy
-        number = await eviction.drop_doubted(
+        number = await replicas.drop_doubted(
             run.context, run.link, policy, is_allowed=run.is_allowed
         )
         if number:
             await run.remember("dropped", f"{counted(number, 'replicas')} not at their authority")
-        if number := await eviction.drop_unlabelled(run.context, run.link, policy):
+        if number := await replicas.drop_unlabelled(run.context, run.link, policy):
             await run.remember("left", f"{counted(number, 'replicas')} without the labels")
 
 

@@ -36,7 +36,7 @@ from catalog.store import links
 from catalog.store.links import Link, LinkReplaced
 from replication.applying.apply import AppliedBatch, Batch, apply_batch
 from replication.applying.deletionlimit import TooManyDeletions
-from replication.applying.eviction import doubt_copies, drop_doubted
+from replication.applying.replicas import doubt_copies, drop_doubted
 from replication.deciding.batch import CopyFinding
 from replication.deciding.copychecks import Incoming
 from replication.deciding.placement import mapping_of, rules_of

@@ -10,16 +10,15 @@ from dataclasses import dataclass, replace
 from catalog.client import ClientError, Unreachable
 from catalog.context import Context
 from catalog.model.entity import Entity, Origin, Tombstone
-from catalog.model.xid import group_path
+from catalog.model.xid import group_path, resource_of
 from catalog.store import entities as store
 from replication.applying.apply import AppliedBatch
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import CheckedCopies, Incoming, MalformedCopy
-from replication.deciding.selection import LabelSieve, has_labels, is_default, resource_path
+from replication.deciding.selection import LabelSieve, has_labels, is_default
 from replication.feed.cards import follower_name
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.linkbounds import Allowance
-from replication.signing.signaturechecks import AHEAD, begin_ahead
 from replication.transfer.linkrun import LinkRun
 from replication.transfer.transfer import LinkPage
 
@@ -137,8 +136,6 @@ class _Batches:
             self._allowance.take(len(line))
             copies.take(read)
             size += len(line)
-            if len(copies) % AHEAD == 0:
-                begin_ahead(self._context.database, copies.checked[-AHEAD:])
             if len(copies) % _SLICE == 0:
                 # Tasks that wait for the database run first, which keeps the database busy.
                 await asyncio.sleep(0)
@@ -265,7 +262,7 @@ class _Sorted:
             if self._is_labelled(copy) and not self._is_labelled(before):
                 self.ask.append(origin)
             return before is not None
-        resource = Origin(copy.authority, resource_path(copy.origin))
+        resource = Origin(copy.authority, resource_of(copy.origin))
         if copy.kind == "version":
             return resource in held or resource in self._followed
         if before is not None:
@@ -289,5 +286,5 @@ def _units_of(copy: Incoming) -> list[Origin]:
     """The origins of a copy's group and resource."""
     if isinstance(copy, MalformedCopy) or not copy.origin.startswith("/"):
         return []
-    paths = {group_path(copy.origin), resource_path(copy.origin)}
+    paths = {group_path(copy.origin), resource_of(copy.origin)}
     return [Origin(copy.authority, path) for path in paths]

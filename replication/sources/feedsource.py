@@ -14,7 +14,7 @@ from catalog.operations.feed import Verdict
 from catalog.operations.peers import MOST_ORIGINS, Handshake
 from catalog.store.database import Connection, wait_for
 from catalog.store.links import Link
-from replication.applying.eviction import await_earlier_batches
+from replication.applying.replicas import await_earlier_batches
 from replication.deciding.provenance import admitted, meet_claim, policy_within
 from replication.feed.cards import note_card
 from replication.peers.handshake import loss_told, shake_hands, why_lost, why_own
@@ -338,7 +338,7 @@ async def _allowed_here(run: LinkRun, told: Mapping[str, str]) -> Mapping[str, s
     async with run.database.acquire() as connection:
         known = await linklosses.read_allowances(connection)
         policy = await policy_within(connection, run.policy, told)
-        trust = await read_trust(run.database, connection, told)
+        trust = await read_trust(connection, told)
     direct = {name for each in policy.direct for name in each.authorities or ()}
     kept_out = direct | {policy.own, policy.sender}
     return {

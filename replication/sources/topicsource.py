@@ -24,7 +24,7 @@ from catalog.operations.peers import Handshake
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
-from replication.applying.eviction import await_earlier_batches
+from replication.applying.replicas import await_earlier_batches
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.provenance import meet_claim

@@ -22,8 +22,8 @@ from catalog.store.links import Link, LinkDefinition
 from catalog.supervisor import LoopTiming
 from replication.deciding.provenance import meet_claim
 from replication.peers.handshake import FORCE, PROBE_SECONDS, probe, shake_hands, why_own
+from replication.peers.linkbounds import PacedClient
 from replication.peers.linkerrors import cause_of, describe, is_kept_out, may_pass
-from replication.peers.pacedclient import PacedClient
 from replication.readers.reader import NoCatalog, WalkedCatalog
 from replication.readers.walkedcatalogs import find_catalog
 from replication.readers.walkedserver import WalkedServer

@@ -87,12 +87,10 @@ class ConfluentTarget(Target):
         return plan
 
     def _add(self, plan: Translation, entity: Entity, context: SchemaContext) -> None:
-        name = self._name_of(context)
-        if entity.kind == "group":
-            settings = _settings_of(context, name)
-            if settings:
-                plan.items.append(Item(entity=entity, content={"settings": settings}))
-            return
+        is_default = context.is_home and context.authority == self._context.database.node.authority
+        name = DEFAULT_CONTEXT if is_default else context.name
+        if entity.kind == "group" and (settings := _settings_of(context, name)):
+            plan.items.append(Item(entity=entity, content={"settings": settings}))
         if entity.kind != "version":
             return
         version = SubjectVersion.of(entity)
@@ -109,19 +107,10 @@ class ConfluentTarget(Target):
         self._subjects[str(entity.path.resource)] = SubjectName(name, version.name)
         plan.items.append(Item(entity=entity, content=content))
 
-    def _name_of(self, context: SchemaContext) -> str:
-        """The name of a context there."""
-        own = self._context.database.node.authority
-        is_default = context.is_home and context.authority == own
-        return DEFAULT_CONTEXT if is_default else context.name
-
     def path_of(self, item: Item) -> str:
         if item.xid.kind == "group":
             return f"/contexts/{quote(item.xid.gid)}"
-        return f"{self._versions(item.xid)}/{item.xid.vid}"
-
-    def _versions(self, holder: Xid) -> str:
-        return _versions_of(self._subjects[str(holder.resource)])
+        return f"{_versions_of(self._subjects[str(item.xid.resource)])}/{item.xid.vid}"
 
     async def find(self, holder: Xid) -> Mapping[str, Found]:
         if not holder.rid:
@@ -175,7 +164,10 @@ class ConfluentTarget(Target):
         shown = await self._shown(path)
         if shown is None:
             await self._import(subject, {**wanted, "version": int(item.xid.vid), "schema": text})
-        elif not _is_same(shown, wanted, text, subject):
+        elif not (
+            _value(str(shown.get("schema", ""))) == _value(text)
+            and _content(shown, subject, is_deleted=False) == wanted
+        ):
             raise Unwritable("the registry has another schema under this version, or another id")
         is_live = int(item.xid.vid) in await self._list(_versions_of(subject))
         if item.content.get("deleted") and is_live:
@@ -246,12 +238,6 @@ def _content(shown: JsonObject, subject: SubjectName, *, is_deleted: bool) -> Js
     except ValueError:
         return {}
     return {name: value for name, value in kept.items() if name != "guid"}
-
-
-def _is_same(shown: JsonObject, wanted: JsonObject, text: str, subject: SubjectName) -> bool:
-    there = str(shown.get("schema", ""))
-    is_text = there == text or _value(there) == _value(text)
-    return is_text and _content(shown, subject, is_deleted=False) == wanted
 
 
 def _value(text: str) -> Any:

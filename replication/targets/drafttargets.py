@@ -90,41 +90,30 @@ class MessageCatalogTarget(Target):
             if not isinstance(copy, Entity):
                 plan.gone.append(copy)
             elif xid.kind != "resource":
-                self._add(plan, copy, held.get(str(xid.resource)))
-        plan.items = in_order(plan.items)
-        plan.items.sort(key=_by_version)
+                self._add(plan, copy, held.get(str(xid.resource)) if xid.vid else copy)
+        plan.items = sorted(in_order(plan.items), key=_by_number)
         return plan
 
     def _add(self, plan: Translation, entity: Entity, resource: Entity | None) -> None:
-        xid = entity.path
-        if xid.vid and not is_number(xid.vid):
+        vid = entity.path.vid
+        if vid and not is_number(vid):
             plan.faults.append((entity, "a Message Catalog has versions with numbers only"))
-            return
-        try:
-            if not xid.vid:
-                shown = show_group(entity)
-            elif resource is None:
-                return
-            else:
+        elif resource is not None:
+            try:
                 # The empty authority of the node makes each definition name its authority.
-                shown = show_version(entity, resource, "")
-        except XRegistryError as error:
-            plan.faults.append((entity, error.title))
-            return
-        plan.items.append(Item(entity=entity, content=_without(shown, _SET_OF_VERSIONS)))
+                shown = show_version(entity, resource, "") if vid else show_group(entity)
+            except XRegistryError as error:
+                plan.faults.append((entity, error.title))
+            else:
+                plan.items.append(Item(entity=entity, content=_without(shown, _SET_OF_VERSIONS)))
 
     def path_of(self, item: Item) -> str:
         return _path_at_server(item.xid)
 
     async def find(self, holder: Xid) -> Mapping[str, Found]:
-        path = _path_at_server(holder)
-        paths = [path]
-        if holder.rid:
-            paths = [f"{path}/versions/{number}" for number in await self._numbers(path)]
-        found = {}
-        for each in paths:
-            shown = await self.get_or_none(each)
-            if shown is not None:
+        path, found = _path_at_server(holder), {}
+        for each in await self._versions(path) if holder.rid else [path]:
+            if (shown := await self.get_or_none(each)) is not None:
                 shape = shape_of(_without(shown, _SET_OF_VERSIONS))
                 found[each] = Found(shape=shape, is_version=bool(holder.rid))
         return found
@@ -139,6 +128,9 @@ class MessageCatalogTarget(Target):
     async def _numbers(self, path: str) -> list[int]:
         numbers = await self._ids(f"{path}/versions")
         return [number for number in numbers if type(number) is int][:_MOST_VERSIONS]
+
+    async def _versions(self, path: str) -> list[str]:
+        return [f"{path}/versions/{number}" for number in await self._numbers(path)]
 
     async def _ids(self, path: str) -> list[Any]:
         """The members of a list, ids or numbers; none if the list does not exist."""
@@ -181,7 +173,7 @@ class MessageCatalogTarget(Target):
                 raise Unwritable("it stays, since it has definitions that this link did not bring")
             await self.delete(path)
             return True
-        there = {f"{path}/versions/{number}" for number in await self._numbers(path)}
+        there = {*await self._versions(path)}
         return await self.remove_versions(path, there, paths, adopted, is_whole=is_whole)
 
 
@@ -194,11 +186,6 @@ def _path_at_server(xid: Xid) -> str:
 def _without(shown: Mapping[str, Any], names: Collection[str]) -> JsonObject:
     """The content of an entity, without members that the server sets."""
     return {name: value for name, value in shown.items() if name not in names}
-
-
-def _by_version(item: Item) -> tuple[bool, str, int]:
-    vid = item.xid.vid
-    return bool(vid), item.holder if vid else "", int(vid) if vid else 0
 
 
 class DiscoveryTarget(Target):
@@ -331,15 +318,13 @@ class Registry04Target(Target):
     def _add(self, plan: Translation, entity: Entity, types: Types) -> None:
         base = self._context.public_base
         layout = Layout(self._context.model, base=base, authority=entity.authority)
+        is_version = entity.kind == "version"
         try:
-            if entity.kind == "version":
-                shown = layout.version(entity, types)
-            else:
-                shown = layout.group(entity, types, 0)
+            shown = layout.version(entity, types) if is_version else layout.group(entity, types, 0)
         except XRegistryError as error:
             plan.faults.append((entity, error.title))
-            return
-        plan.items.append(Item(entity=entity, content=_shown_content(shown, types)))
+        else:
+            plan.items.append(Item(entity=entity, content=_shown_content(shown, types)))
 
     def path_of(self, item: Item) -> str:
         return names.path_of(item.xid)

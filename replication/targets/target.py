@@ -167,12 +167,8 @@ class Target(ABC):
     ) -> Mapping[str, str] | None:
         """Create new resources of one collection by a single request, completely or not at all.
 
-        Args:
-            items: every item of each resource.
-            documents: documents of versions, by xid.
-
-        Returns:
-            tags by xid, as far as the server shows them; `None` if the API has no such request.
+        The tags by xid are returned, as far as the server shows them; `None` if the API has no such
+        request. `items` has every item of each resource, `documents` the documents by xid.
         """
         return None
 

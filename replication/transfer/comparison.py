@@ -14,12 +14,7 @@ from catalog.model.digest import BUCKETS, DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.linkterms import is_scope
 from catalog.model.xid import depth
-from catalog.operations.feed import (
-    MOST_AGE_SECONDS,
-    MOST_RANGES,
-    BucketDigests,
-    DigestAuthorities,
-)
+from catalog.operations.feed import MOST_AGE_SECONDS, MOST_RANGES, BucketDigests, DigestAuthorities
 from replication.feed.digests import shared_fingerprints
 from replication.peers.linkbounds import Allowance
 from replication.store import digests
@@ -122,6 +117,9 @@ class OriginState:
     is_deleted: bool
     digest: bytes
 
+    def __str__(self) -> str:
+        return f"{'deleted at' if self.is_deleted else 'epoch'} {self.epoch}"
+
 
 @dataclass(frozen=True, slots=True)
 class DifferingOrigin:
@@ -130,6 +128,12 @@ class DifferingOrigin:
     origin: Origin
     here: OriginState | None
     there: OriginState | None
+
+    def __str__(self) -> str:
+        here, there = self.here or "missing", self.there or "missing"
+        is_other = str(here) == str(there)
+        states = f"{here}, other content" if is_other else f"{here} here, {there} there"
+        return f"{self.origin.xid} of {self.origin.authority} ({states})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,8 +160,7 @@ def unsettled(
     may have come to the receiver in a newer state by another link, but not in an older one.
 
     Args:
-        authority: the sender's.
-        sends: this node is the sender.
+        authority: the authority of the sender, which is this node if it `sends`.
     """
     return [each for each in differing if _is_unsettled(each, authority, sends=sends)]
 
@@ -235,12 +238,9 @@ class Descent:
 async def descend(
     flow: LinkEnds, wanted: DigestSelection, *, is_whole: bool = False
 ) -> Descent | None:
-    """Find the ranges of buckets that differ.
+    """Find the ranges of buckets that differ; `None` as for `find_differences`.
 
     The cursor is the cursor of the first answer: the feed brings every later change of the source.
-
-    Returns:
-        `None` if this node has no entity of the selection, unless `is_whole`.
     """
     cursor, rows, difference = "", 0, BucketDifference(ranges=EVERYWHERE, rows=0)
     for bits in LEVELS:

@@ -27,9 +27,8 @@ from catalog.store.database import Database
 from catalog.store.links import Link
 from catalog.supervisor import LoopTiming
 from replication.deciding.provenance import Policy, policy_of
-from replication.peers.linkbounds import LinkGate
+from replication.peers.linkbounds import LinkGate, PacedClient, PeerHosts
 from replication.peers.linkerrors import ErrorClass
-from replication.peers.pacedclient import PacedClient, PeerHosts
 from replication.peers.peeraccess import PeerAccess, access_of
 from replication.store import linkconflicts, linkstates
 from replication.store.linkconflicts import LinkConflict
@@ -75,9 +74,12 @@ class LinkResources:
         Args:
             access: the credential of the link, if several clients share its tokens.
         """
-        timeout, url = self.context.settings.request_timeout_seconds, link.definition.peer
-        shown = access or access_of(link, self.context)
-        return PacedClient(url, self.session, timeout, self.hosts.pace_of(url), shown)
+        return self.client_of(link.definition.peer, access or access_of(link, self.context))
+
+    def client_of(self, url: str, access: PeerAccess) -> PacedClient:
+        """A client of the catalog at a URL; clients of the same host keep to one pace."""
+        seconds = self.context.settings.request_timeout_seconds
+        return PacedClient(url, self.session, seconds, self.hosts.pace_of(url), access)
 
 
 class LinkConnections:

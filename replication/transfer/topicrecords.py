@@ -189,8 +189,7 @@ def _origin_in(key: bytes | None) -> Origin | None:
 
 
 def _malformed(origin: Origin | None, reason: str) -> MalformedCopy:
-    authority, xid = ("", "") if origin is None else (origin.authority[:500], origin.xid[:500])
-    return MalformedCopy(authority=authority, origin=xid, xid=xid, epoch=0, reason=reason)
+    return MalformedCopy.of(*(origin or ("", "")), reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

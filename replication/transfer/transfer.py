@@ -169,13 +169,10 @@ class LinkPeer:
         return None
 
     async def differences(self, max_age: float) -> Collection[DifferingOrigin] | None:
-        """Compare digests, and return the differences that a current link must not leave.
+        """The differences in digests that a current link must not leave; `None` without digests.
 
         Args:
             max_age: how many seconds old the coarsest fingerprints may be.
-
-        Returns:
-            `None` if the two catalogs cannot be compared by digests.
 
         Raises:
             ClientError: the other catalog does not answer now.
@@ -207,13 +204,10 @@ class Transfer:
         return None if is_much and link.former is None else found
 
     async def copy(self, found: DigestComparison | None, after: Any = None) -> tuple[Any, Applied]:
-        """Copy the differing origins, or everything.
+        """Copy the differing origins, or everything; return the cursor to continue from.
 
         Args:
             after: a cursor within an interrupted complete copy, to continue from.
-
-        Returns:
-            the cursor to continue from, and the numbers of the applied copies.
 
         Raises:
             TooManyDeletions: the link asks.

@@ -25,7 +25,7 @@ SHARED_NAMES = {
     *("command", "report"),
     # The layers of one noun: its SQL, its handlers, its client, its command.
     *("configuration", "deliveries", "digests", "entities", "find"),
-    *("federation", "followers", "linkfigures"),
+    *("federation", "followers"),
     *("links", "requests", "signing", "signingkeys", "subscriptions", "validate"),
     # One per package by design: errors, what is applied.
     *("apply", "errors"),

@@ -19,8 +19,8 @@ from catalog.http.outbound import open_session
 from catalog.model.connectionfailure import UNREACHABLE
 from catalog.settings import Settings
 from replication.peers.handshake import shake_hands
+from replication.peers.linkbounds import PacedClient
 from replication.peers.linkerrors import cause_of, describe, may_pass
-from replication.peers.pacedclient import PacedClient
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Request = Callable[[Client], Awaitable[object]]

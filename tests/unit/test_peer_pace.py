@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from replication.peers.pacedclient import PeerHosts, PeerPace
+from replication.peers.linkbounds import PeerHosts, PeerPace
 
 
 class Peer:

@@ -1,17 +1,18 @@
-"""Drops replicas that an operator, a selection or the authority itself leaves out.
+"""Drops and renames the replicas that are here, for operators, selections and authorities.
 
-No authority has deleted the entities: they get no tombstones. Local subscribers are told, since the
-entities are gone from the node. The feed shows the present state of an origin, and a dropped origin
-has no state: followers of the node keep the copies.
+No authority has deleted dropped entities: they get no tombstones. Local subscribers are told, since
+the entities are gone from the node, or have other names. The feed shows the present state of an
+origin, and a dropped origin has no state: followers of the node keep the copies.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from catalog.client import ClientError
 from catalog.context import Context
 from catalog.model.change import Change
 from catalog.model.entity import Entity, Origin
@@ -22,9 +23,18 @@ from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link
 from catalog.store.locks import Touched, lock_and_load
+from catalog.store.searchindex import index_again
 from catalog.store.writes import Write, write
 from replication.applying.deletionlimit import check_losses
-from replication.deciding.batch import BatchDecision, changes_of, end_of, raised_registry
+from replication.deciding.batch import (
+    BatchDecision,
+    change_of,
+    changes_of,
+    end_of,
+    origin_of,
+    raised_registry,
+)
+from replication.deciding.placement import ENDPOINTS, AddressRules, NoPlace, mapping_of, rules_of
 from replication.deciding.provenance import (
     CopyFilter,
     Policy,
@@ -35,18 +45,18 @@ from replication.deciding.provenance import (
 )
 from replication.store import copies as stored_copies
 from replication.store import doubtedcopies
+from replication.store.copies import HeldName
+from replication.store.handovers import read_reservations
 
 _DROPPED_AT_ONCE = 50
 _READ_AT_ONCE = 1000
 
 
 async def evict(context: Context, link: Link) -> int:
-    """Drop the replicas of `link.drops` that the link may bring, and forget deletions.
+    """Drop the replicas of `link.drops` that the link may bring; return the number.
 
-    Groups are dropped as a whole, even if only a part is in the scope of the link.
-
-    Returns:
-        the number of dropped entities.
+    Groups are dropped as a whole, even if only a part is in the scope of the link. Deletions are
+    forgotten.
     """
     own = context.database.node.authority
     named = None if link.drops == RELAY else link.drops
@@ -112,16 +122,13 @@ async def await_earlier_batches(context: Context) -> None:
 async def drop_doubted(
     context: Context, link: Link, policy: Policy, *, is_allowed: bool = False
 ) -> int:
-    """Drop doubted copies of the sender's authority that the sender lacks, by a complete copy.
+    """Drop doubted copies that a complete copy of their authority lacks; return the number.
 
     Doubted copies are kept, and no longer doubted, unless an operator has set up the link since the
     last complete copy, or a doubted copy is overruled.
 
     Args:
         is_allowed: an operator has answered the question about the losses already.
-
-    Returns:
-        the number of dropped entities.
 
     Raises:
         TooManyDeletions: nothing was dropped; the authority may have lost data.
@@ -149,31 +156,25 @@ async def drop_doubted(
     return number
 
 
-@dataclass(slots=True)
-class _Leaving:
-    """The topmost entities to drop."""
-
-    roots: list[str] = field(default_factory=list)
-    _above: set[Origin] = field(default_factory=set)
-
-    def add(self, held: stored_copies.HeldName) -> None:
-        """Add an entity; must be called for the ancestors first."""
+def _topmost(leaving: Iterable[HeldName]) -> list[str]:
+    """The xids of the entities above which none leaves; ancestors come first."""
+    roots: list[str] = []
+    above: set[Origin] = set()
+    for held in leaving:
         authority, path = held.origin
         steps = path.split("/")
-        above = ("/".join(steps[:end]) for end in range(3, len(steps), 2))
-        if not any(Origin(authority, each) in self._above for each in above):
-            self.roots.append(held.xid)
+        ancestors = ("/".join(steps[:end]) for end in range(3, len(steps), 2))
+        if not any(Origin(authority, each) in above for each in ancestors):
+            roots.append(held.xid)
         if len(steps) < 7:
-            self._above.add(held.origin)
+            above.add(held.origin)
+    return roots
 
 
 async def drop_deselected(context: Context, link: Link, policy: Policy) -> int:
-    """Drop the replicas that `link.former` selected and no link of the node selects now.
+    """Drop the replicas that `link.former` selected, and no link selects now; return the number.
 
-    An operator has changed the selection, so the number of entities is not limited.
-
-    Returns:
-        the number of dropped entities.
+    An operator has changed the selection, so the number is not limited.
     """
     if not link.former:
         return 0
@@ -191,31 +192,31 @@ async def drop_deselected(context: Context, link: Link, policy: Policy) -> int:
     async with context.database.acquire() as connection:
         others = await links.bringing_beside(connection, link)
     kept = [policy, *(filter_of(definition, authority) for authority, definition in others)]
-    leaving, after = _Leaving(), Origin("", "")
+    leaving: list[HeldName] = []
+    after = Origin("", "")
     while True:
         async with context.database.acquire() as connection:
             held = await stored_copies.page_replicas(
                 connection, policy.own, named, after, _READ_AT_ONCE
             )
         if not held:
-            return await _drop(context, leaving.roots)
+            return await _drop(context, _topmost(leaving))
         after = held[-1].origin
-        for each in held:
-            if _is_admitted(each.origin, former) and not _is_admitted(each.origin, kept):
-                leaving.add(each)
+        leaving += [
+            each
+            for each in held
+            if _is_admitted(each.origin, former) and not _is_admitted(each.origin, kept)
+        ]
 
 
 async def drop_unlabelled(
     context: Context, link: Link, policy: Policy, units: Collection[Origin] | None = None
 ) -> int:
-    """Drop replicas of a link that the labels do not select, and groups left empty.
+    """Drop replicas that the labels of a link do not select, and empty groups; return the number.
 
     Args:
         units: the groups and resources to check, including the resources of groups without the
             labels; `None` checks every group and resource.
-
-    Returns:
-        the number of dropped entities.
     """
     labels, number = link.definition.labels, 0
     if not labels:
@@ -228,13 +229,14 @@ async def drop_unlabelled(
                 connection, policy.own, policy.authorities, labels, units
             )
         kept = [filter_of(definition, authority) for authority, definition in others]
-        leaving = _Leaving()
-        for each in found:
-            if policy.admits(each.origin) and not _is_admitted(each.origin, kept):
-                leaving.add(each)
-        if not leaving.roots:
+        leaving = [
+            each
+            for each in found
+            if policy.admits(each.origin) and not _is_admitted(each.origin, kept)
+        ]
+        if not leaving:
             break
-        number += await _drop(context, leaving.roots)
+        number += await _drop(context, _topmost(leaving))
     return number
 
 
@@ -316,3 +318,154 @@ def announce(context: Context, changes: Sequence[Change]) -> int:
     if changes:
         context.database.signal.set(changes)
     return sum(change.action == "deleted" for change in changes)
+
+
+_WRITTEN_AT_ONCE = 100
+
+
+async def rewrite_endpoints(context: Context, link: Link, policy: Policy) -> int:
+    """Rewrite endpoints that a link may bring by the rules of the link; return the number.
+
+    The original addresses are stored beside the shown addresses, so nothing is fetched. Followers
+    of the node are not concerned, since epochs, digests and the copies sent to followers stay.
+    """
+    rules, after, number = rules_of(link.definition), f"/{ENDPOINTS}/", 0
+    while True:
+        async with context.database.acquire() as connection:
+            policy = await policy_within(connection, policy, policy.authorities)
+            groups = await stored_copies.page_groups(
+                connection, policy.own, policy.authorities, after, _READ_AT_ONCE
+            )
+            endpoints = [each for each in groups if each.xid.startswith(f"/{ENDPOINTS}/")]
+            brought = [each.xid for each in endpoints if may_bring(each.origin, policy)]
+            held = await store.load(connection, brought)
+        wrong = [entity for entity in held.values() if rules.apply(entity) != entity]
+        for start in range(0, len(wrong), _WRITTEN_AT_ONCE):
+            number += await _write(context, rules, wrong[start : start + _WRITTEN_AT_ONCE])
+        if len(endpoints) < _READ_AT_ONCE:
+            return number
+        after = endpoints[-1].xid
+
+
+async def _write(context: Context, rules: AddressRules, endpoints: Sequence[Entity]) -> int:
+    """Write the addresses of endpoints.
+
+    The endpoints are read again under locks, since later copies may have arrived meanwhile.
+    """
+    touched = Touched(groups=frozenset(each.xid for each in endpoints), groups_exclusive=True)
+    async with context.database.transaction() as connection:
+        locked = (await lock_and_load(connection, touched)).entities
+        written, changes = [], []
+        for each in endpoints:
+            held = locked.get(each.xid)
+            if held is None or origin_of(held) != origin_of(each):
+                continue
+            shown = rules.apply(held)
+            if shown != held:
+                written.append(shown)
+                before = held.attributes
+                names = [n for n, value in shown.attributes.items() if value != before.get(n)]
+                changes.append(change_of(shown, "updated", names))
+        if not written:
+            return 0
+        await write(
+            connection,
+            Write(
+                interaction=uuid.uuid4().hex,
+                at=datetime.now(UTC),
+                author=context.caller.author,
+                entities=written,
+                changes=changes,
+            ),
+        )
+    announce(context, changes)
+    return len(written)
+
+
+async def rename_groups(context: Context, link: Link, policy: Policy) -> int:
+    """Rename the groups that a link may bring by the mapping of the link; return the number.
+
+    Local subscribers are told of deleted and created entities. Followers of the node are not
+    concerned, since origins and digests stay.
+
+    Raises:
+        ClientError: a name is taken, or a group has no name. The remaining groups are renamed.
+    """
+    pending, faults = await _find_renames(context, link, policy)
+    # A name may become free when a different group is renamed, so passes go on while they help.
+    number, has_moved = 0, True
+    while pending and has_moved:
+        blocked = [each for each in pending if not await _rename(context, *each)]
+        has_moved = len(blocked) < len(pending)
+        number += len(pending) - len(blocked)
+        pending = blocked
+    faults += [
+        f"{held.xid} cannot become {target}, which is here already" for held, target in pending
+    ]
+    if faults:
+        raise ClientError(
+            f"{faults[0]}, as {len(faults)} groups in all.",
+            f"Choose other names: `concord link set {link.id}` takes --prefix and --map.",
+        )
+    return number
+
+
+async def _find_renames(
+    context: Context, link: Link, policy: Policy
+) -> tuple[list[tuple[HeldName, str]], list[str]]:
+    """The groups with wrong names, each with the new xid, and the faults of groups without one."""
+    mapping, after = mapping_of(link.definition), ""
+    renames: list[tuple[HeldName, str]] = []
+    faults: list[str] = []
+    async with context.database.acquire() as connection:
+        policy = await policy_within(connection, policy, policy.authorities)
+        while groups := await stored_copies.page_groups(
+            connection, policy.own, policy.authorities, after, _READ_AT_ONCE
+        ):
+            after = groups[-1].xid
+            for held in groups:
+                if not may_bring(held.origin, policy):
+                    continue
+                try:
+                    target = mapping.place(held.origin.xid)
+                except NoPlace as error:
+                    faults.append(f"{held.xid} has no name: {error}")
+                    continue
+                if target != held.xid:
+                    renames.append((held, target))
+    return renames, faults
+
+
+async def _rename(context: Context, held: HeldName, target: str) -> bool:
+    """Rename a group; return whether the name was free.
+
+    A group that has moved since the search is left alone.
+    """
+    now, groups = datetime.now(UTC), frozenset((held.xid, target))
+    touched = Touched(groups=groups, groups_exclusive=True, registry_exclusive=True)
+    async with context.database.transaction() as connection:
+        locked = (await lock_and_load(connection, touched)).entities
+        group = locked.get(held.xid)
+        if group is None or origin_of(group) != held.origin:
+            return True
+        occupants = (await stored_copies.load_held(connection, [target], [])).entities
+        # Ids are compared without case, so a rename in case only finds the group itself.
+        if occupants.keys() - {held.xid}:
+            return False
+        reserved = await read_reservations(connection)
+        if any(each.xid.lower() == target.lower() for each in reserved):
+            return False
+        moved = await store.load_subtrees(connection, [held.xid])
+        decision = BatchDecision(
+            findings=[],
+            written=[replace(e, xid=target + e.xid.removeprefix(held.xid)) for e in moved],
+            deleted=[end_of(each, now, each.epoch) for each in moved],
+        )
+        await stored_copies.rename(connection, held.xid, target)
+        await index_again(connection, decision.written)
+        referring = await stored_copies.refer_anew(connection, held.origin, target)
+        before = {"/": locked["/"]} | {each.xid: each for each in moved}
+        more = [change_of(each, "updated", ["meta.xref"]) for each in referring]
+        changes = await write_local_changes(context, connection, decision, before, now, more)
+    announce(context, changes)
+    return True
