@@ -142,6 +142,8 @@ class Violations:
         Each round puts the known texts into the templates, which makes further texts known.
         """
         texts: dict[str, str] = {}
+        # A round that makes no text known would repeat itself, so it is the last one. The effort
+        # bounds the rounds of a chain of templates in the worst order.
         waiting, before = self._templates, -1
         while waiting and len(texts) > before:
             due, waiting, before = waiting, [], len(texts)

@@ -46,7 +46,7 @@ class StoredContent:
     """The content of a database as visible to a caller, read in one transaction.
 
     `read` has the xids of the groups and resources that were read, `read_whole` the xids of groups
-    whose whole content was read.
+    whose whole content was read: a plan on the content holds until one of these changes.
     """
 
     connection: Connection

@@ -92,6 +92,7 @@ class GroupCommit:
         Raises:
             XRegistryError: the interaction is refused.
         """
+        # A batch is decided in a task of its own, which has none of the traces of its requests.
         composed.interaction.trace = current_trace.get()
         outcome: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(configuration, composed, outcome))

@@ -93,7 +93,13 @@ class SeparateWrite:
     is_dry: bool = False
 
     async def apply(self) -> Outcome:
+        """Apply the interaction, or with `is_dry` only decide and check it.
+
+        Raises:
+            XRegistryError, ConfigurationChanged: as `Writer.apply`.
+        """
         is_planned = self.reconfiguration is None and (self.is_dry or self.composer.is_large)
+        # The attempts below 0 are plans; a write that was planned in vain is locked like any other.
         for attempt in range(-_MOST_PLANS if is_planned else 0, _MOST_ATTEMPTS):
             is_last = attempt == _MOST_ATTEMPTS - 1
             lock_and_write = partial(self._lock_and_write, is_last=is_last)

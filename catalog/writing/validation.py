@@ -294,6 +294,7 @@ class _Ancestry:
         is_unchecked = (
             self._is_new_rule or vid in self._new or not draft.attributes.get(COMPATIBILITY)
         )
+        # A result stays true of the ancestors that it was found with, while neither text changes.
         checked = set() if is_unchecked else {*self._ancestors(vid, self._before)} - self._new
         return (older for older in self.of(draft) if older.xid.vid not in checked)
 

@@ -147,6 +147,8 @@ class _Leaves:
 
     def join(self, vid: str) -> str:
         """Take the ancestor for a waiting version; without a candidate, the version itself."""
+        # The newest leaf becomes an ancestor, and so a leaf no longer. In its place come the leaves
+        # below `vid`, which were no candidates while `vid` could have become their descendant.
         ancestor = self._sorted.pop()[2] if self._sorted else vid
         for leaf in self._below(vid):
             insort(self._sorted, self._keys[leaf])
