@@ -13,12 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from catalog.context import Context
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.masking import counted
 from catalog.model.xid import Xid, parent_of
 from catalog.operations.feed import Verdict
 from catalog.store import links
 from catalog.store.database import Connection
+from catalog.store.links import Link
 from replication.applying import replicas
 from replication.applying.apply import AppliedBatch, Batch, apply_batch, load_local
 from replication.applying.deletionlimit import check_losses, find_question
@@ -29,7 +31,7 @@ from replication.deciding.placement import groups_of, mapping_of, place_copies, 
 from replication.deciding.provenance import Policy, meet_claim, met
 from replication.peers.handshake import shake_hands, why_lost
 from replication.peers.keyhistories import ensure_keys
-from replication.peers.linkbounds import MEASURED_AGAIN, check_held
+from replication.peers.linkbounds import MEASURED_AGAIN, LinkGate, check_held
 from replication.sources.copypages import CopyPage, without_content
 from replication.sources.sourcecomparison import SourceComparison, compare, losses_in
 from replication.sources.topicsource import TopicSource
@@ -42,6 +44,16 @@ from replication.transfer.linkrun import Applied, LinkRun
 from replication.transfer.transfer import DryRun, LinkSink, outcome_of
 
 _AT_ONCE = 1000
+
+
+async def apply_in_turn(context: Context, gate: LinkGate, link: Link, batch: Batch) -> AppliedBatch:
+    """Apply a batch when the gate admits it, with the local names and addresses of a link."""
+    mapping, addresses = mapping_of(link.definition), rules_of(link.definition)
+    batch = replace(batch, link=link, mapping=mapping, addresses=addresses)
+    async with gate.turn(is_bulk=batch.is_bulk) as turn:
+        applied = await apply_batch(context, batch)
+        turn.has_delayed = applied.has_delayed
+    return applied
 
 
 class OwnCatalog(LinkSink):
@@ -155,23 +167,17 @@ class OwnCatalog(LinkSink):
         return "copied", total.text
 
     async def _apply(self, page: CopyPage) -> AppliedBatch:
-        run, definition = self._run, self._run.link.definition
+        run = self._run
         await ensure_keys(run.context, run.peer, page.copies, sender=run.policy.sender)
         batch = Batch(
             copies=page.copies,
             policy=run.policy,
-            link=run.link,
             cursor=page.cursor,
             behind=page.behind,
             size=run.arrived.take(run.peer.received),
             is_bulk=page.is_bulk or self._doubts_compared,
-            mapping=mapping_of(definition),
-            addresses=rules_of(definition),
         )
-        async with run.resources.gate.turn(is_bulk=batch.is_bulk) as turn:
-            applied = await apply_batch(run.context, batch)
-            turn.has_delayed = applied.has_delayed
-        return applied
+        return await apply_in_turn(run.context, run.resources.gate, run.link, batch)
 
     async def _settle(self) -> None:
         """Drop the copies that their authority lacks after a complete copy, and unlabelled ones."""

@@ -34,17 +34,17 @@ from catalog.operations.feed import DIFFERING, MOST_PUSHED, PUSH, PushQuery, Ver
 from catalog.operations.operation import LINES
 from catalog.store import links
 from catalog.store.links import Link, LinkReplaced
-from replication.applying.apply import AppliedBatch, Batch, apply_batch
+from replication.applying.apply import AppliedBatch, Batch
 from replication.applying.deletionlimit import TooManyDeletions
 from replication.applying.replicas import doubt_copies, drop_doubted
 from replication.deciding.batch import CopyFinding
 from replication.deciding.copychecks import Incoming
-from replication.deciding.placement import mapping_of, rules_of
 from replication.deciding.provenance import Policy, policy_of
 from replication.deciding.selection import check_acceptance
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.peers.handshake import accepting_link
 from replication.peers.linkbounds import MEASURED_AGAIN, LinkGate, check_held, most_pushed_bytes
+from replication.sinks.owncatalog import apply_in_turn
 from replication.sources.copypages import CopyPage
 from replication.store import doubtedcopies, linkconflicts
 from replication.transfer.linkrun import SAVE_SECONDS, Start
@@ -144,18 +144,13 @@ class _Push:
         batch = Batch(
             copies=self.copies,
             policy=self.policy,
-            link=link,
             cursor=self.cursor,
             size=self.size,
             behind=0 if self.query.current else None,
             is_bulk=self.query.after is None,
-            mapping=mapping_of(link.definition),
-            addresses=rules_of(link.definition),
             writable=self.writable,
         )
-        async with intake.gate.turn(is_bulk=batch.is_bulk) as turn:
-            applied = await apply_batch(context, batch)
-            turn.has_delayed = applied.has_delayed
+        applied = await apply_in_turn(context, intake.gate, link, batch)
         intake.unmeasured[link.id] += applied.changes
         if self.ends_copy:
             await self.remember("copied", "the pusher sent all that was missing")
