@@ -25,22 +25,8 @@ from catalog.http.stream import SINK_TESTS
 from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import NotFound
-from catalog.operations.deliveries import (
-    LAST_NUMBER,
-    CauseQuery,
-    DeadLetterAnswers,
-    DeadLetterCause,
-    DeadLetterCauses,
-    DeadLetterQuery,
-    DeletedDeadLetters,
-    DeliveryAttempts,
-    ExampleAnswer,
-    NumberQuery,
-    Redelivered,
-    Redelivery,
-    SubscriptionChanges,
-    WholeDeadLetter,
-)
+from catalog.operations import deliveries
+from catalog.operations.deliveries import LAST_NUMBER
 from catalog.store.accessrules import covered_groups
 from catalog.store.changes import find_position
 from catalog.store.database import Connection
@@ -72,7 +58,7 @@ _ASK_AGAIN = "Replace the subscription (PUT): its sink is asked again then."
 _TEXT = "An example event, sent on request: nothing has changed in the catalog."
 
 
-async def list_dead_letters(request: web.Request, page: DeadLetterQuery) -> web.Response:
+async def list_dead_letters(request: web.Request, page: deliveries.DeadLetterQuery) -> web.Response:
     """List the dead letters in pages, without the events themselves."""
     limit = page_limit(request, page.limit)
     async with request[CONTEXT].database.acquire() as connection:
@@ -85,11 +71,11 @@ async def list_dead_letters(request: web.Request, page: DeadLetterQuery) -> web.
     if len(found) > limit:
         headers = next_page(request, limit, found[limit - 1].number, cause=page.cause)
     seen = [each for each in found[:limit] if each.xid not in hidden]
-    shown = DeadLetterAnswers.model_validate(seen, from_attributes=True)
+    shown = deliveries.DeadLetterAnswers.model_validate(seen, from_attributes=True)
     return model_response(shown, headers=headers)
 
 
-async def list_dead_letter_causes(request: web.Request) -> DeadLetterCauses:
+async def list_dead_letter_causes(request: web.Request) -> deliveries.DeadLetterCauses:
     """Count the dead letters by reason, the most frequent reason first."""
     shown = request[CONTEXT].caller.sees
     async with request[CONTEXT].database.acquire() as connection:
@@ -101,16 +87,18 @@ async def list_dead_letter_causes(request: web.Request) -> DeadLetterCauses:
             groups = {path for path, _ in found if path is not None}
             covered = await covered_groups(connection, shown.rules, groups)
             found = [each for each in found if each[0] is None or each[0] in covered]
-    merged: dict[str, DeadLetterCause] = {}
+    merged: dict[str, deliveries.DeadLetterCause] = {}
     for _, cause in found:
         known = merged.get(cause.reason)
         merged[cause.reason] = cause if known is None else _together(known, cause)
     ranked = sorted(merged.values(), key=lambda each: (-_number_of(each), each.reason))
-    return DeadLetterCauses(causes=ranked[:_MOST_CAUSES])
+    return deliveries.DeadLetterCauses(causes=ranked[:_MOST_CAUSES])
 
 
-def _together(one: DeadLetterCause, other: DeadLetterCause) -> DeadLetterCause:
-    return DeadLetterCause(
+def _together(
+    one: deliveries.DeadLetterCause, other: deliveries.DeadLetterCause
+) -> deliveries.DeadLetterCause:
+    return deliveries.DeadLetterCause(
         reason=one.reason,
         dead=one.dead + other.dead,
         waiting=one.waiting + other.waiting,
@@ -120,18 +108,20 @@ def _together(one: DeadLetterCause, other: DeadLetterCause) -> DeadLetterCause:
     )
 
 
-def _number_of(cause: DeadLetterCause) -> int:
+def _number_of(cause: deliveries.DeadLetterCause) -> int:
     return cause.dead + cause.waiting + cause.due
 
 
-async def get_dead_letter(request: web.Request) -> WholeDeadLetter:
+async def get_dead_letter(request: web.Request) -> deliveries.WholeDeadLetter:
     """Show a dead letter with its event."""
     async with request[CONTEXT].database.acquire() as connection:
         found = await _addressed(request, connection)
-    return WholeDeadLetter.model_validate(found, from_attributes=True)
+    return deliveries.WholeDeadLetter.model_validate(found, from_attributes=True)
 
 
-async def redeliver_dead_letters(request: web.Request, wanted: Redelivery) -> Redelivered:
+async def redeliver_dead_letters(
+    request: web.Request, wanted: deliveries.Redelivery
+) -> deliveries.Redelivered:
     """Have dead letters delivered again: several, or one with the events behind it.
 
     Several are all, or those that failed since a time or for a reason.
@@ -157,27 +147,29 @@ async def redeliver_dead_letters(request: web.Request, wanted: Redelivery) -> Re
         if marked:
             await subscriptions.wake(connection, subscription.id)
         counts = await store.count_dead_letters(connection, [subscription.id])
-    return Redelivered(accepted=marked, deadletters=counts[subscription.id])
+    return deliveries.Redelivered(accepted=marked, deadletters=counts[subscription.id])
 
 
-async def delete_dead_letter(request: web.Request) -> WholeDeadLetter:
+async def delete_dead_letter(request: web.Request) -> deliveries.WholeDeadLetter:
     """Delete a dead letter, and answer with it."""
     async with request[CONTEXT].database.transaction() as connection:
         subscription = await lock_addressed(request, connection)
         found = await _addressed(request, connection)
         if await store.remove(connection, subscription.id, [found.number]):
             await subscriptions.wake(connection, subscription.id)
-    return WholeDeadLetter.model_validate(found, from_attributes=True)
+    return deliveries.WholeDeadLetter.model_validate(found, from_attributes=True)
 
 
-async def delete_dead_letters(request: web.Request, query: CauseQuery) -> DeletedDeadLetters:
+async def delete_dead_letters(
+    request: web.Request, query: deliveries.CauseQuery
+) -> deliveries.DeletedDeadLetters:
     """Delete all dead letters, or those of one cause, and answer with their number."""
     async with request[CONTEXT].database.transaction() as connection:
         subscription = await lock_addressed(request, connection)
         deleted, released = await store.clear_dead_letters(connection, subscription.id, query.cause)
         if released:
             await subscriptions.wake(connection, subscription.id)
-    return DeletedDeadLetters(deleted=deleted)
+    return deliveries.DeletedDeadLetters(deleted=deleted)
 
 
 async def _addressed(request: web.Request, connection: Connection) -> store.DeadLetter:
@@ -214,7 +206,9 @@ _ADVICE = {
 }
 
 
-async def change_subscription(request: web.Request, wanted: SubscriptionChanges) -> web.Response:
+async def change_subscription(
+    request: web.Request, wanted: deliveries.SubscriptionChanges
+) -> web.Response:
     """Pause or resume the delivery of a subscription, or move its place in the log.
 
     The answer for a subscription whose sink has yet to consent is 202; the pause, or the delivery,
@@ -240,7 +234,7 @@ async def change_subscription(request: web.Request, wanted: SubscriptionChanges)
         return await answer_write(connection, changed or stored)
 
 
-async def list_attempts(request: web.Request, page: NumberQuery) -> web.Response:
+async def list_attempts(request: web.Request, page: deliveries.NumberQuery) -> web.Response:
     """List the last attempts to deliver in pages, the last one first."""
     limit = page_limit(request, page.limit)
     async with request[CONTEXT].database.acquire() as connection:
@@ -248,7 +242,7 @@ async def list_attempts(request: web.Request, page: NumberQuery) -> web.Response
         before = LAST_NUMBER if page.after is None else page.after
         found = await page_attempts(connection, subscription.id, before, limit + 1)
     headers = next_page(request, limit, found[limit - 1].number) if len(found) > limit else {}
-    shown = DeliveryAttempts.model_validate(found[:limit], from_attributes=True)
+    shown = deliveries.DeliveryAttempts.model_validate(found[:limit], from_attributes=True)
     return model_response(shown, headers=headers)
 
 
@@ -272,7 +266,7 @@ async def _resume(connection: Connection, stored: Subscription) -> Subscription 
     return changed
 
 
-async def send_example(request: web.Request) -> ExampleAnswer:
+async def send_example(request: web.Request) -> deliveries.ExampleAnswer:
     """Send an example event now, and show the sink's answer.
 
     The subscription stays the same, regardless of the answer.
@@ -287,7 +281,7 @@ async def send_example(request: web.Request) -> ExampleAnswer:
         answer = await _answer_to(event, subscription, context)
     milliseconds = round((time.monotonic() - began) * 1000)
     outcome, said = outcome_of(answer)
-    return ExampleAnswer(
+    return deliveries.ExampleAnswer(
         outcome=outcome,
         answer=said,
         milliseconds=milliseconds,

@@ -22,14 +22,8 @@ from replication.peers.keyhistories import ask_for_keys, trust_first
 from replication.peers.linkbounds import Allowance
 from replication.peers.linkerrors import class_of, describe
 from replication.signing.signaturechecks import read_trust
-from replication.sources.copypages import (
-    COPIES_OF_ONE,
-    CopyPage,
-    change_pages,
-    labelled_changes,
-    labelled_listing,
-    pages_of,
-)
+from replication.sources import copypages
+from replication.sources.copypages import CopyPage
 from replication.sources.notifications import HINT_SECONDS, ensure_subscription, wake_by_topic
 from replication.sources.sourcecomparison import SourceComparison, compare, unsettled_differences
 from replication.store import linklosses
@@ -134,9 +128,9 @@ class FeedSource(LinkSource, LinkPeer):
         assert after is None, "a snapshot has no cursor within it"
         lines = run.peer.snapshot_lines(self._filters)
         if run.link.definition.labels:
-            pages = labelled_listing(run, lines, is_bulk=True)
+            pages = copypages.labelled_listing(run, lines, is_bulk=True)
         else:
-            pages = pages_of(run.context, lines, Allowance.of(run.settings), is_bulk=True)
+            pages = copypages.pages_of(run.context, lines, Allowance.of(run.settings), is_bulk=True)
         async with contextlib.aclosing(pages):
             async for page in pages:
                 yield page
@@ -214,7 +208,7 @@ class FeedSource(LinkSource, LinkPeer):
     async def _read(self, cursor: str, wait_seconds: float) -> AsyncGenerator[CopyPage]:
         """The pages of one answer of the feed; `BeginAgain` if it cannot go on from the cursor."""
         run = self._run
-        read = labelled_changes if run.link.definition.labels else change_pages
+        read = copypages.labelled_changes if run.link.definition.labels else copypages.change_pages
         try:
             async for page in read(run, cursor, wait_seconds, self._filters):
                 if page.copies or page.labelled or page.cursor not in (None, cursor):
@@ -307,8 +301,8 @@ class FeedSource(LinkSource, LinkPeer):
         run = self._run
         if not origins:
             return
-        allowance = Allowance.of(run.settings, COPIES_OF_ONE * len(origins))
-        pages = pages_of(run.context, run.peer.fetch_lines(origins), allowance)
+        allowance = Allowance.of(run.settings, copypages.COPIES_OF_ONE * len(origins))
+        pages = copypages.pages_of(run.context, run.peer.fetch_lines(origins), allowance)
         async with contextlib.aclosing(pages):
             async for page in pages:
                 # The cursor of an answer about single origins would skip the changes of all other

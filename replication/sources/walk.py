@@ -32,15 +32,9 @@ from replication.readers.walkedserver import (
     RequestLog,
     WalkedServer,
 )
+from replication.sources import walkedcopies
 from replication.sources.copypages import CopyPage, without_content
-from replication.sources.walkedcopies import (
-    CopyMaker,
-    ReadPart,
-    WalkMemory,
-    confirm_gone,
-    ends_of,
-    find_absent,
-)
+from replication.sources.walkedcopies import ReadPart, WalkMemory
 from replication.store import linkconflicts
 from replication.transfer.linkrun import LinkRun
 
@@ -87,7 +81,7 @@ class Walk:
     memory: WalkMemory
     walked: Walked = field(default_factory=Walked)
     _reader: WalkReader = field(init=False)
-    _maker: CopyMaker = field(init=False)
+    _maker: walkedcopies.CopyMaker = field(init=False)
     _conflicting: set[Origin] = field(default_factory=set)
     _unchanged: list[WalkPart] = field(default_factory=list)
     _read_parts: dict[WalkPart, ReadPart] = field(default_factory=dict)
@@ -111,7 +105,9 @@ class Walk:
                 checks=partial(context.checked_requests.begin, self.run.link.id),
             )
         )
-        self._maker = CopyMaker(database=context.database, reader=self._reader, memory=self.memory)
+        self._maker = walkedcopies.CopyMaker(
+            database=context.database, reader=self._reader, memory=self.memory
+        )
 
     async def pages(self) -> AsyncGenerator[CopyPage]:
         """Every difference; then the tombstones of deleted entities, if the listing was complete.
@@ -126,7 +122,7 @@ class Walk:
         gone = await self._find_gone()
         if gone:
             yield CopyPage(losses=self.losses_among(gone))
-            async for copies in ends_of(self.run, gone):
+            async for copies in walkedcopies.ends_of(self.run, gone):
                 page = CopyPage(copies=copies)
                 yield page
                 self._note(page)
@@ -289,8 +285,8 @@ class Walk:
 
     async def _find_gone(self) -> list[str]:
         """The held entities that the server did not list, and confirms as deleted."""
-        absent = await find_absent(self.run, self._is_expected)
-        return await confirm_gone(self._reader, absent)
+        absent = await walkedcopies.find_absent(self.run, self._is_expected)
+        return await walkedcopies.confirm_gone(self._reader, absent)
 
     def _is_expected(self, xid: str) -> bool:
         """Whether an entity exists, or the walk has not looked for it."""

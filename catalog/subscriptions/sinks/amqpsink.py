@@ -9,12 +9,7 @@ from datetime import datetime
 from functools import partial
 
 import proton
-from cloudevents.core.bindings.amqp import (
-    CE_PREFIX_UNDERSCORE,
-    AMQPMessage,
-    to_binary,
-    to_structured,
-)
+from cloudevents.core.bindings import amqp
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
@@ -103,9 +98,9 @@ def binary(event: CloudEvent) -> bytes:
 
     Times are text, since a timestamp of AMQP has no microseconds.
     """
-    message = to_binary(event, _FORMAT)
+    message = amqp.to_binary(event, _FORMAT)
     times = {
-        f"{CE_PREFIX_UNDERSCORE}{name}": format_time(value)
+        f"{amqp.CE_PREFIX_UNDERSCORE}{name}": format_time(value)
         for name, value in event.get_attributes().items()
         if isinstance(value, datetime)
     }
@@ -114,10 +109,10 @@ def binary(event: CloudEvent) -> bytes:
 
 def structured(event: CloudEvent) -> bytes:
     """An event as an AMQP message whose data is one JSON object (3.2)."""
-    return _encode(to_structured(event, _FORMAT), {})
+    return _encode(amqp.to_structured(event, _FORMAT), {})
 
 
-def _encode(message: AMQPMessage, properties: dict[str, object]) -> bytes:
+def _encode(message: amqp.AMQPMessage, properties: dict[str, object]) -> bytes:
     data = message.application_data
     encoded = proton.Message(
         body=data.encode() if isinstance(data, str) else data,
