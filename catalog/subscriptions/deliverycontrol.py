@@ -27,7 +27,6 @@ from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.errors import NotFound
 from catalog.operations import deliveries
 from catalog.operations.deliveries import LAST_NUMBER
-from catalog.store.accessrules import covered_groups
 from catalog.store.changes import find_position
 from catalog.store.database import Connection
 from catalog.subscriptions.answers import (
@@ -83,14 +82,12 @@ async def list_dead_letter_causes(request: web.Request) -> deliveries.DeadLetter
         found = await store.read_causes(
             connection, subscription.id, by_group=shown is not EVERYTHING
         )
-        if shown is not EVERYTHING:
-            groups = {path for path, _ in found if path is not None}
-            covered = await covered_groups(connection, shown.rules, groups)
-            found = [each for each in found if each[0] is None or each[0] in covered]
+        hidden = await hidden_among(connection, shown, [path for path, _ in found])
     merged: dict[str, deliveries.DeadLetterCause] = {}
-    for _, cause in found:
-        known = merged.get(cause.reason)
-        merged[cause.reason] = cause if known is None else _together(known, cause)
+    for path, cause in found:
+        if path not in hidden:
+            known = merged.get(cause.reason)
+            merged[cause.reason] = cause if known is None else _together(known, cause)
     ranked = sorted(merged.values(), key=lambda each: (-_number_of(each), each.reason))
     return deliveries.DeadLetterCauses(causes=ranked[:_MOST_CAUSES])
 
