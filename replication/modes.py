@@ -51,7 +51,7 @@ from replication.peers.peeraccess import PeerAccess, given_credential
 from replication.sinks.owncatalog import OwnCatalog, try_feed, try_topic, try_walk
 from replication.sinks.peersink import PeerSink
 from replication.sinks.push import probe_target
-from replication.sinks.receive import PushedCopies
+from replication.sinks.pushedcopies import PushedCopies
 from replication.sinks.serversink import ServerSink
 from replication.sinks.topicsink import TopicSink, probe_topic_to_publish
 from replication.sources.feedsource import FeedSource

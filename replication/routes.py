@@ -13,7 +13,7 @@ from replication.links import linkanswers, links
 from replication.peers import handshake, keyhistories, peerchecks
 from replication.recovery import comparisonreports, recovery, repair
 from replication.signing import signing
-from replication.sinks import receive
+from replication.sinks import pushedcopies
 from replication.sources import notifications
 
 routes: Sequence[Route] = (
@@ -37,7 +37,7 @@ routes: Sequence[Route] = (
     Route(declared.LIST_CONFLICTS, links.list_conflicts),
     *linkanswers.routes,
     *federation.routes,
-    *receive.routes,
+    *pushedcopies.routes,
     *recovery.routes,
     *handoverrequests.routes,
     *keyhistories.routes,
