@@ -320,24 +320,13 @@ class KafkaSink(Sink):
         lent: KafkaProducer | None = None
         try:
             async with asyncio.timeout(self._seconds), self._producers.hold(self._cluster) as lent:
-                await self._append_all(lent, records, answers)
+                partitions = await lent.partitions(self._topic)
+                async with asyncio.TaskGroup() as group:
+                    for partition, found in by_partition(records, partitions).items():
+                        group.create_task(self._append(lent, partition, found, answers))
         except (errors.KafkaError, OSError) as error:
             refused = _refused(error if lent is None else lent.cause_of(error))
         return up_to_first_failure(answer or refused for answer in answers)
-
-    async def _append_all(
-        self,
-        producer: KafkaProducer,
-        records: Sequence[KafkaRecord],
-        answers: list[SinkAnswer | None],
-    ) -> None:
-        partitions = await producer.partitions(self._topic)
-        await asyncio.gather(
-            *(
-                self._append(producer, partition, found, answers)
-                for partition, found in by_partition(records, partitions).items()
-            )
-        )
 
     async def _append(
         self,
@@ -352,17 +341,15 @@ class KafkaSink(Sink):
                 offset = await producer.append(self._topic, partition, batch)
             except (errors.KafkaError, OSError) as error:
                 cause = producer.cause_of(error)
-                answers[batch[0].number] = self._why_not_appended(batch, cause)
+                answer = _refused(cause)
+                if isinstance(cause, _TOO_LARGE) and len(batch) > 1:
+                    self._batch_bytes = sum(each.size for each in batch) // 2
+                    answer = _TOGETHER_TOO_LARGE
+                answers[batch[0].number] = answer
                 return
             for place, record in enumerate(batch):
                 where = "not acknowledged" if offset < 0 else f"offset {offset + place}"
                 answers[record.number] = Delivered(detail=f"partition {partition}, {where}")
-
-    def _why_not_appended(self, batch: Sequence[KafkaRecord], error: BaseException) -> SinkRefused:
-        if isinstance(error, _TOO_LARGE) and len(batch) > 1:
-            self._batch_bytes = sum(each.size for each in batch) // 2
-            return _TOGETHER_TOO_LARGE
-        return _refused(error)
 
 
 def _refused(error: BaseException) -> SinkRefused:
