@@ -14,7 +14,7 @@ import random
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import orjson
 import structlog
@@ -32,7 +32,7 @@ from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.xid import group_path
 from catalog.operations.events import END, EVENT_STREAM, LAST_EVENT_ID, READ_EVENTS, EventsQuery
 from catalog.store.accessrules import covered_groups
-from catalog.store.changes import ChangesDropped, Position, find_position, read_head
+from catalog.store.changes import ChangesDropped, Position, find_position
 from catalog.store.database import Database
 from catalog.subscriptions.delivery.eventdialects import Tails
 from catalog.subscriptions.delivery.filters import (
@@ -89,7 +89,6 @@ class EventStreams:
         )
         self._shared = shared
         self._database = Database(shared.database, node_caller())
-        self._tails: Tails | None = None
         self._readers: Counter[Tail] = Counter()
         self._running: dict[Tail, asyncio.Task[None]] = {}
         self._open: dict[asyncio.Timeout, Tail] = {}
@@ -99,7 +98,7 @@ class EventStreams:
     @contextlib.asynccontextmanager
     async def reading(self, definition: SubscriptionDefinition) -> AsyncIterator[Tail]:
         """A context with the reader of the log for a stream, which reads while it has streams."""
-        tail = (await self._known_tails()).of(definition)
+        tail = self._tails.of(definition)
         self._readers[tail] += 1
         try:
             async with self._turn:
@@ -142,19 +141,10 @@ class EventStreams:
         for bound in self._open:
             _expire(bound)
 
-    async def _known_tails(self) -> Tails:
-        if self._tails is None:
-            async with self._database.acquire() as connection:
-                head = await read_head(connection)
-            # Another stream may have made the readers meanwhile.
-            self._tails = self._tails or Tails(
-                self._database,
-                self._shared,
-                start=head.now,
-                size=_WINDOW,
-                pace_seconds=_READ_SECONDS,
-            )
-        return self._tails
+    @cached_property
+    def _tails(self) -> Tails:
+        # Made by the first stream: until the node listens, its URL may be unknown.
+        return Tails(self._database, self._shared, size=_WINDOW, pace_seconds=_READ_SECONDS)
 
     async def _run(self, tail: Tail) -> None:
         try:

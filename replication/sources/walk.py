@@ -152,8 +152,20 @@ class Walk:
             page = self._page(faults)
             yield page
             self._note(page)
-        async for page in self._read_each():
-            yield page
+        while True:
+            try:
+                for part in self._reader.parts:
+                    if await self._is_unchanged(part):
+                        continue
+                    self.server.log, before = RequestLog(), len(self._conflicting)
+                    async for page in self._bring(self._reader.read_part(part)):
+                        yield page
+                    self._remember(part, self.server.log, before)
+            except ListingContradicts:
+                # The loop ends, since each kind of collection contradicts itself once: then nothing
+                # is inlined.
+                continue
+            return
 
     def _check_complete(self) -> None:
         """Check that the listings agreed with the counts of the server."""
@@ -173,22 +185,6 @@ class Walk:
             for fault in self.catalog.faults
             if self._reader.reading.selects(fault.path)
         ]
-
-    async def _read_each(self) -> AsyncGenerator[CopyPage]:
-        while True:
-            try:
-                for part in self._reader.parts:
-                    if await self._is_unchanged(part):
-                        continue
-                    self.server.log, before = RequestLog(), len(self._conflicting)
-                    async for page in self._bring(self._reader.read_part(part)):
-                        yield page
-                    self._remember(part, self.server.log, before)
-            except ListingContradicts:
-                # The loop ends, since each kind of collection contradicts itself once: then nothing
-                # is inlined.
-                continue
-            return
 
     async def _is_unchanged(self, part: WalkPart) -> bool:
         """Whether the server states that a part is unchanged since the last read.

@@ -23,7 +23,6 @@ from catalog.context import Context
 from catalog.http.listener import most_outbound_connections
 from catalog.http.outbound import open_session
 from catalog.model.errors import ServerBusy
-from catalog.store.changes import read_head
 from catalog.store.connections import DatabaseFailure
 from catalog.store.database import Connection, Database
 from catalog.store.leadership import listening, run_heartbeat
@@ -166,8 +165,7 @@ async def _deliver(
 ) -> None:
     database, settings = context.database, context.settings
     await subscriptions.pull_back(connection)
-    head = await read_head(connection)
-    tails = Tails(database, context.shared, start=head.now, size=_WINDOW)
+    tails = Tails(database, context.shared, size=_WINDOW)
     progress = ProgressWriter(database, most_attempts=KEPT_ATTEMPTS.most, sleep=timing.sleep)
     async with (
         Sinks(settings, context.keys, now=timing.now) as sinks,

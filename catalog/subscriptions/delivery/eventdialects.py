@@ -203,7 +203,6 @@ class Tails:
         database: Database,
         shared: SharedState,
         *,
-        start: Position,
         size: int,
         pace_seconds: float = 0.0,
     ) -> None:
@@ -216,7 +215,7 @@ class Tails:
             **{(each.root, source): ChangeLogReader(each, source) for each, source in sources},
         }
         self._tails = {
-            key: Tail(database, log=log, start=start, size=size, pace_seconds=pace_seconds)
+            key: Tail(database, log=log, size=size, pace_seconds=pace_seconds)
             for key, log in logs.items()
         }
 

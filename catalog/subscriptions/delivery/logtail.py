@@ -18,6 +18,7 @@ from catalog.store.database import Connection, Database, wait_for
 from catalog.subscriptions.delivery.filters import FilterIndex, Required
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 
+_BEGIN = Position(0, 0)
 _READ_LIMIT = 1000
 # After so many subscribers or changes, other tasks of the event loop get a turn.
 _AT_ONCE = 16
@@ -119,7 +120,7 @@ class Tail:
     Args:
         database: the database with the log.
         log: reads the entries and renders their events.
-        start: the position after which the window begins.
+        start: the position after which the window begins; a tail that is wanted begins at the end.
         size: the least number of changes in the window, once there were as many.
         pace_seconds: the least time between two reads, for readers that need no haste.
     """
@@ -129,8 +130,8 @@ class Tail:
         database: Database,
         *,
         log: LogReader,
-        start: Position,
         size: int,
+        start: Position = _BEGIN,
         pace_seconds: float = 0.0,
     ) -> None:
         self._wanted = asyncio.Event()
