@@ -202,7 +202,7 @@ def named_properties(facts: Facts) -> set[str]:
 
 def property_facts(facts: Facts, name: str) -> list[SchemaPart]:
     """The facts about one property; empty if the facts do not mention the property."""
-    return [said for fact in facts for said in property_of(fact, name)]
+    return [said for fact in facts for said in _property_of(fact, name)]
 
 
 def exact_values(facts: Facts) -> list[Any]:
@@ -210,7 +210,7 @@ def exact_values(facts: Facts) -> list[Any]:
     return [fact.schema[EXACTLY] for fact in facts if EXACTLY in fact.schema]
 
 
-def property_of(fact: SchemaPart, name: str) -> list[SchemaPart]:
+def _property_of(fact: SchemaPart, name: str) -> list[SchemaPart]:
     keywords = fact.says()
     said = [fact.at(keywords["properties"][name])] if name in keywords.get("properties", {}) else []
     said += [
@@ -228,10 +228,10 @@ def other_properties(facts: Facts) -> list[SchemaPart]:
 
 def element_facts(facts: Facts, index: int) -> list[SchemaPart]:
     """The facts about the element at an index of an array."""
-    return [said for fact in facts for said in element_of(fact, index)]
+    return [said for fact in facts for said in _element_of(fact, index)]
 
 
-def element_of(fact: SchemaPart, index: int) -> list[SchemaPart]:
+def _element_of(fact: SchemaPart, index: int) -> list[SchemaPart]:
     first, rest = elements(fact)
     return [first[index]] if index < len(first) else rest
 

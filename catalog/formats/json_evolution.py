@@ -25,7 +25,6 @@ from catalog.formats.json_assertions import (
     conjuncts,
     divides,
     element_facts,
-    element_of,
     elements,
     equal,
     exact_values,
@@ -38,7 +37,6 @@ from catalog.formats.json_assertions import (
     numbers,
     other_properties,
     property_facts,
-    property_of,
     required,
     same,
     same_keywords,
@@ -331,7 +329,7 @@ def _properties(
     always = required(facts)
     for name in sorted(named_properties(facts) | named_properties([demand])):
         written = property_facts(facts, name)
-        for read in property_of(demand, name):
+        for read in property_facts([demand], name):
             if written or name in always or read.schema is IMPOSSIBLE:
                 yield _gap_or_refusal(comparison, written, read, (*at, "properties", name))
 
@@ -363,7 +361,7 @@ def _elements(comparison: Comparison, facts: Facts, demand: SchemaPart, at: Path
     count = max([len(first), *(len(elements(fact)[0]) for fact in facts)])
     most = min(numbers(facts, "maxItems"), default=count + 1)
     for index in range(min(count, most) if first or rest else 0):
-        for read in element_of(demand, index):
+        for read in element_facts([demand], index):
             written = element_facts(facts, index)
             yield _gap_or_refusal(comparison, written, read, (*at, "items", str(index)))
     if most > count:

@@ -52,18 +52,7 @@ _DESCRIPTIONS = {
 def canonical(
     text: str, references: Mapping[str, str], *, normalize: bool, is_new: bool = True
 ) -> str:
-    """Return the text as Confluent's registry stores and hashes it.
-
-    Args:
-        text: the schema as a client sent it.
-        references: the canonical texts of the references by name, dependencies first.
-        normalize: whether to bring the schema into its normal form.
-        is_new: whether to check what Confluent checks in new schemas only (its setting
-            `validateNewSchemas`, which look-ups and imports do not use): namespaces and defaults.
-
-    Raises:
-        MalformedDocument: it is no valid schema, or lacks a reference.
-    """
+    """Return the text in the form of Java's library; `is_new` checks namespaces and defaults."""
     with bounded():
         schema, known = _read(text, references, is_new=is_new)
         if normalize:
@@ -72,14 +61,7 @@ def canonical(
 
 
 def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[str]:
-    """Sentences that say what keeps a schema from reading what another schema wrote.
-
-    The first `%s` in each sentence stands for the word for the reader, the second `%s` for the
-    word for the writer: "new" and "old", or "old" and "new".
-
-    Raises:
-        MalformedDocument: the reader or the writer is no valid schema.
-    """
+    """Return what keeps a reader from reading what the writer wrote; see `questions`."""
     with bounded():
         reading, _ = _read(*reader, is_new=False)
         wrote, _ = _read(*writer, is_new=False)
@@ -99,11 +81,7 @@ def formatted(text: str, references: Mapping[str, str], format: str) -> str:
 
 
 def field_names(text: str, references: Mapping[str, str]) -> list[str]:
-    """Return the names of the fields of the outermost record; none for another type.
-
-    Raises:
-        MalformedDocument: the text is no schema.
-    """
+    """Return the names of the fields of the outermost record; none for another type."""
     schema, _ = _read(text, references, is_new=False)
     return [one.name for one in schema.fields] if isinstance(schema, AvroRecord) else []
 

@@ -31,16 +31,7 @@ Declared = TypeVar("Declared", bound=ProtoElement)
 def canonical(
     text: str, references: Mapping[str, str], *, normalize: bool, is_new: bool = True
 ) -> str:
-    """The text as Confluent's registry stores and hashes it.
-
-    Args:
-        text: a .proto file, or a FileDescriptorProto in base64.
-        references: the canonical texts of the imported files, by the names of the imports.
-        normalize: whether files with the same meaning get the same text.
-
-    Raises:
-        MalformedDocument: the text is no schema, or a type is declared nowhere.
-    """
+    """Return the text of a .proto file, or of a FileDescriptorProto in base64."""
     with bounded():
         file, types = _read(SchemaDocument(text, references))
         normal = Normalizer(types).file(file)
@@ -48,11 +39,7 @@ def canonical(
 
 
 def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[str]:
-    """Sentences that say what keeps a schema from reading what another schema wrote.
-
-    The first `%s` in each sentence stands for the word for the reader, the second `%s` for the
-    word for the writer: "new" and "old", or "old" and "new".
-    """
+    """Return what keeps a reader from reading what the writer wrote; see `questions`."""
     with bounded():
         reading, reader_types = _read(reader)
         wrote, writer_types = _read(writer)
@@ -63,8 +50,8 @@ def formatted(text: str, references: Mapping[str, str], format: str) -> str:
     """The text in a format; an unknown or empty format gives the canonical text.
 
     Raises:
-        MalformedDocument: the text is no schema, or protoc, whose rules are stricter than those of
-            Confluent, cannot compile it for the format "serialized".
+        MalformedDocument: protoc, whose rules are stricter than those of Confluent, cannot compile
+            the text for the format "serialized".
     """
     with bounded():
         file = _parsed(text)
@@ -76,11 +63,7 @@ def formatted(text: str, references: Mapping[str, str], format: str) -> str:
 
 
 def field_names(text: str, references: Mapping[str, str]) -> list[str]:
-    """Return the names of the fields of the outermost message, which is the first one of the file.
-
-    Raises:
-        MalformedDocument: the text is no schema.
-    """
+    """Return the names of the fields of the first message of the file."""
     with bounded():
         first = _parsed(text).of("message")[:1]
     members = [member for one in first for member in one.of("field", "oneof")]

@@ -1,7 +1,20 @@
 """Answers the questions of the Confluent API about schemas, in the process of the checks.
 
 A question is the JSON of the parameters of a function, and an answer is JSON with the result or
-with the fault of the schema.
+with the fault of the schema. The module of each schema type has these functions, which raise
+`MalformedDocument` for a text that is no valid schema, or that lacks a reference:
+
+- `canonical(text, references, *, normalize, is_new) -> str`: the text as Confluent's registry
+  stores and hashes it. `references` are the canonical texts of the references by name,
+  dependencies first. `normalize` gives schemas with the same meaning the same text. `is_new` checks
+  what Confluent checks in new schemas only (its setting `validateNewSchemas`, which look-ups and
+  imports do not use).
+- `incompatibilities(reader, writer) -> list[str]`: sentences that say why a schema cannot read the
+  data of another schema. The first `%s` in each stands for the word for the reader, the second `%s`
+  for the word for the writer: "new" and "old", or "old" and "new".
+- `formatted(text, references, format) -> str`: a canonical text in a format of the API.
+- `field_names(text, references) -> list[str]`: the fields of the outermost record, object or
+  message.
 """
 
 from __future__ import annotations
