@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -98,7 +98,7 @@ class AvroParser:
         return AvroForward(full=full)
 
     def _described(self, node: dict[str, Any], space: str) -> AvroType:
-        kind = _required_text(node, "type")
+        kind = _required(node, "type", str)
         if kind in PRIMITIVES:
             return AvroType(kind=kind, properties=_properties(node, _TYPE_RESERVED))
         match kind:
@@ -120,19 +120,13 @@ class AvroParser:
 
     def _record(self, node: dict[str, Any], space: str) -> AvroRecord:
         name = _type_name(node, space)
-        fields = [self._field(member, name.space) for member in _required_list(node, "fields")]
+        fields = [self._field(member, name.space) for member in _required(node, "fields", list)]
         _refuse_repetition((each.name for each in fields), f"field of {name.full}")
-        return AvroRecord(
-            name=name,
-            doc=_text(node, "doc"),
-            aliases=_type_aliases(node, name),
-            fields=fields,
-            is_error=node["type"] == "error",
-            properties=_properties(node, _TYPE_RESERVED),
-        )
+        named = _named(node, name, _TYPE_RESERVED)
+        return AvroRecord(**named, fields=fields, is_error=node["type"] == "error")
 
     def _field(self, node: Any, space: str) -> AvroField:
-        name = _valid_name(_required_text(node, "name"))
+        name = _valid_name(_required(node, "name", str))
         of = self._type(_required(node, "type"), space)
         default = [node["default"]] if "default" in node else []
         if of.kind in ("float", "double"):
@@ -218,19 +212,13 @@ def _is_value(of: AvroType, value: Any, within: AvroRecord) -> bool:
 
 def _enum(node: dict[str, Any], space: str) -> AvroEnum:
     name = _type_name(node, space)
-    symbols = [_valid_name(symbol) for symbol in _required_list(node, "symbols")]
+    symbols = [_valid_name(symbol) for symbol in _required(node, "symbols", list)]
     _refuse_repetition(symbols, f"symbol of {name.full}")
     default = _text(node, "default")
     if default is not None and default not in symbols:
         raise MalformedDocument(f"the default {default} is no symbol of {name.full}")
-    return AvroEnum(
-        name=name,
-        doc=_text(node, "doc"),
-        aliases=_type_aliases(node, name),
-        symbols=symbols,
-        default=default,
-        properties=_properties(node, _ENUM_RESERVED),
-    )
+    named = _named(node, name, _ENUM_RESERVED)
+    return AvroEnum(**named, symbols=symbols, default=default)
 
 
 def _fixed(node: dict[str, Any], space: str) -> AvroFixed:
@@ -238,13 +226,18 @@ def _fixed(node: dict[str, Any], space: str) -> AvroFixed:
     size = node.get("size")
     if type(size) is not int or not 0 <= size <= _MAX_FIXED_SIZE:
         raise MalformedDocument(f"{name.full} has no size, or none from 0 to {_MAX_FIXED_SIZE}")
-    return AvroFixed(
-        name=name,
-        doc=_text(node, "doc"),
-        aliases=_type_aliases(node, name),
-        size=size,
-        properties=_properties(node, _TYPE_RESERVED),
-    )
+    return AvroFixed(**_named(node, name, _TYPE_RESERVED), size=size)
+
+
+def _named(node: dict[str, Any], name: AvroName, reserved: frozenset[str]) -> dict[str, Any]:
+    """The attributes that every named type has."""
+    aliases = dict.fromkeys(_qualified(alias, name.space) for alias in _aliases(node))
+    return {
+        "name": name,
+        "doc": _text(node, "doc"),
+        "aliases": [*aliases],
+        "properties": _properties(node, reserved),
+    }
 
 
 def _is_simple_value(kind: str, value: Any) -> bool:
@@ -263,38 +256,39 @@ def _is_simple_value(kind: str, value: Any) -> bool:
             return value is None
 
 
+# What tells two types or fields apart: not documentation, aliases, or defaults of enumerations.
+_COMPARED: Mapping[type, tuple[str, ...]] = {
+    AvroType: ("kind", "properties"),
+    AvroUnion: ("branches", "properties"),
+    AvroCollection: ("kind", "element", "properties"),
+    AvroRecord: ("name", "fields", "properties"),
+    AvroField: ("name", "order", "default", "type", "properties"),
+    AvroEnum: ("name", "symbols", "properties"),
+    AvroFixed: ("name", "size", "properties"),
+}
+
+
 def _is_equal(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
-    """Whether two types or fields do not differ but in documentation, aliases and enum defaults."""
-    if one is other or (id(one), id(other)) in compared:
-        return True
-    compared.add((id(one), id(other)))
-    if type(one) is not type(other) or not _is_same(one.properties, other.properties):
-        return False
     match one:
-        case AvroForward():
-            return False
-        case AvroUnion():
-            return _are_equal(one.branches, other.branches, compared)
-        case AvroCollection():
-            return one.kind == other.kind and _is_equal(one.element, other.element, compared)
-        case AvroField():
-            alike = (one.name, one.order) == (other.name, other.order)
-            alike = alike and _is_same(one.default, other.default)
-            return alike and _is_equal(one.type, other.type, compared)
-        case AvroRecord():
-            return one.name == other.name and _are_equal(one.fields, other.fields, compared)
-        case AvroEnum():
-            return (one.name, one.symbols) == (other.name, other.symbols)
-        case AvroFixed():
-            return (one.name, one.size) == (other.name, other.size)
+        case AvroType() | AvroField():
+            if one is other or (id(one), id(other)) in compared:
+                return True
+            compared.add((id(one), id(other)))
+            # A type that is used before its definition equals no other type.
+            if type(one) is not type(other) or isinstance(one, AvroForward):
+                return False
+            return all(
+                _is_equal(getattr(one, name), getattr(other, name), compared)
+                for name in _COMPARED[type(one)]
+            )
+        case list():
+            return len(one) == len(other) and all(
+                _is_equal(*pair, compared) for pair in zip(one, other, strict=True)
+            )
+        case AvroName():
+            return bool(one == other)
         case _:
-            return bool(one.kind == other.kind)
-
-
-def _are_equal(one: list[Any], other: list[Any], compared: set[tuple[int, int]]) -> bool:
-    return len(one) == len(other) and all(
-        _is_equal(*pair, compared) for pair in zip(one, other, strict=True)
-    )
+            return _is_same(one, other)
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -328,7 +322,7 @@ def _refuse_repetition(names: Iterable[str], what: str) -> None:
 
 def _type_name(node: dict[str, Any], space: str) -> AvroName:
     own = _text(node, "namespace")
-    name = _qualified(_required_text(node, "name"), space if own is None else own)
+    name = _qualified(_required(node, "name", str), space if own is None else own)
     _valid_name(name.name)
     return name
 
@@ -343,10 +337,6 @@ def _valid_name(name: Any) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise MalformedDocument(f"a name consists of letters, digits and _, unlike {excerpt(name)}")
     return name
-
-
-def _type_aliases(node: dict[str, Any], name: AvroName) -> list[AvroName]:
-    return list(dict.fromkeys(_qualified(alias, name.space) for alias in _aliases(node)))
 
 
 def _aliases(node: dict[str, Any]) -> list[str]:
@@ -380,19 +370,10 @@ def _text(node: dict[str, Any], member: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _required(node: Any, member: str) -> Any:
+def _required(node: Any, member: str, kind: type = object) -> Any:
     if not isinstance(node, dict) or member not in node:
         raise MalformedDocument(f"{excerpt(node)} has no member {member}")
-    return node[member]
-
-
-def _required_text(node: Any, member: str) -> str:
-    if not isinstance(value := _required(node, member), str):
-        raise MalformedDocument(f"the member {member} is no text: {excerpt(value)}")
-    return value
-
-
-def _required_list(node: dict[str, Any], member: str) -> list[Any]:
-    if not isinstance(value := _required(node, member), list):
-        raise MalformedDocument(f"the member {member} is no list: {excerpt(value)}")
+    if not isinstance(value := node[member], kind):
+        needed = "list" if kind is list else "text"
+        raise MalformedDocument(f"the member {member} is no {needed}: {excerpt(value)}")
     return value

@@ -118,24 +118,17 @@ def full_name(of: AvroType) -> str:
 
 
 _KINDS = PRIMITIVES | {"record", "enum", "array", "map", "union", "fixed"}
+_LONG_LOGICAL_TYPES = (
+    *("time-micros", "timestamp-millis", "timestamp-micros", "timestamp-nanos"),
+    *("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"),
+)
 _BASES_OF_LOGICAL_TYPES = {
     "big-decimal": ("bytes",),
     "uuid": ("string", "fixed"),
     "duration": ("fixed",),
     "date": ("int",),
     "time-millis": ("int",),
-} | dict.fromkeys(
-    (
-        "time-micros",
-        "timestamp-millis",
-        "timestamp-micros",
-        "timestamp-nanos",
-        "local-timestamp-millis",
-        "local-timestamp-micros",
-        "local-timestamp-nanos",
-    ),
-    ("long",),
-)
+} | dict.fromkeys(_LONG_LOGICAL_TYPES, ("long",))
 _SIZES_OF_LOGICAL_TYPES = {"uuid": 16, "duration": 12}
 _PROPERTIES_OF_JAVA = ("avro.java.string", "java-class", "java-key-class", "java-element-class")
 _MAX_INT = 2**31 - 1

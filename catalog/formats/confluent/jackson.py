@@ -24,15 +24,6 @@ MAX_DIGITS = 1000
 """The longest number that Jackson reads."""
 MAX_SCALE = 2**31 - 1
 _ESCAPED = re.compile(r'["\\\x00-\x1f]')
-_SHORT_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\b": "\\b",
-    "\t": "\\t",
-    "\n": "\\n",
-    "\f": "\\f",
-    "\r": "\\r",
-}
 
 
 class JavaFloat(float):
@@ -165,7 +156,8 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _escape(character: str) -> str:
-    return _SHORT_ESCAPES.get(character) or f"\\u{ord(character):04X}"
+    short = json.dumps(character)[1:-1]
+    return short if len(short) == 2 else f"\\u{ord(character):04X}"
 
 
 def _integer(text: str) -> int:

@@ -35,23 +35,6 @@ from catalog.formats.confluent.jsonschemamodel import (
 MAX_DIFFERENCES = 1000
 """The most differences that one part of a schema reports."""
 
-_UPPER = {
-    "maxLength": "MAX_LENGTH",
-    "maximum": "MAXIMUM",
-    "exclusiveMaximum": "EXCLUSIVE_MAXIMUM",
-    "maxProperties": "MAX_PROPERTIES",
-    "maxItems": "MAX_ITEMS",
-    "maxContains": "MAX_CONTAINS",
-}
-_LOWER = {
-    "minLength": "MIN_LENGTH",
-    "minimum": "MINIMUM",
-    "exclusiveMinimum": "EXCLUSIVE_MINIMUM",
-    "minProperties": "MIN_PROPERTIES",
-    "minItems": "MIN_ITEMS",
-    "minContains": "MIN_CONTAINS",
-}
-
 _ABSENT = "The keyword at path '{}' in the {} schema is not present in the {} schema"
 _MORE = "The value at path '{}' in the {} schema is more than its value in the {} schema"
 _LESS = "The value at path '{}' in the {} schema is less than its value in the {} schema"
@@ -424,12 +407,14 @@ def _enums(original: EnumNode, update: EnumNode) -> Incompatibilities:
 def _limits(original: Limited, update: Limited) -> Iterator[Incompatibility]:
     for keyword, after in update.limits.items():
         before = original.limits.get(keyword)
-        name = _UPPER.get(keyword) or _LOWER[keyword]
+        # As MAX_LENGTH for maxLength.
+        name = re.sub("([A-Z])", r"_\1", keyword).upper()
+        is_upper = "max" in keyword.lower()
         if before is None:
             yield Incompatibility(f"{name}_ADDED", (keyword,))
-        elif keyword in _UPPER and after < before:
+        elif is_upper and after < before:
             yield Incompatibility(f"{name}_DECREASED", (keyword,))
-        elif keyword in _LOWER and after > before:
+        elif not is_upper and after > before:
             yield Incompatibility(f"{name}_INCREASED", (keyword,))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -182,16 +183,26 @@ def covering_schema(node: ObjectNode, name: str) -> SchemaNode | None:
 
 
 def _finds(pattern: str, name: str) -> bool:
-    searches: tuple[Callable[[], bool], ...] = (
-        lambda: jsonschema_rs.is_valid({"pattern": pattern}, name),
-        lambda: re.search(pattern, name) is not None,
-    )
-    for search in searches:
-        try:
-            return search()
-        except (re.error, OverflowError, ValueError):
-            continue
-    return False
+    try:
+        found = _tried(
+            lambda: jsonschema_rs.is_valid({"pattern": pattern}, name),
+            lambda: re.search(pattern, name) is not None,
+        )
+    except ValueError:
+        return False
+    return bool(found)
+
+
+def _tried(*attempts: Callable[[], object]) -> object:
+    """Return the result of the first attempt that accepts a regular expression.
+
+    Raises:
+        ValueError: no attempt does.
+    """
+    for attempt in attempts:
+        with suppress(re.error, OverflowError, ValueError):
+            return attempt()
+    raise ValueError("no regular expression")
 
 
 CRITERIA: tuple[Criterion, ...] = ("allOf", "anyOf", "oneOf")
@@ -278,14 +289,10 @@ def check_regex(pattern: str) -> None:
 
     Java's regular expressions are the rule, and no library reads these.
     """
-    checks: list[Callable[[], object]] = [
-        lambda: re.compile(pattern),
-        lambda: jsonschema_rs.validator_for({"pattern": pattern}),
-    ]
-    for check in checks:
-        try:
-            check()
-        except (re.error, OverflowError, ValueError):
-            continue
-        return
-    raise MalformedDocument(f"{pattern[:200]} is no regular expression")
+    try:
+        _tried(
+            lambda: re.compile(pattern),
+            lambda: jsonschema_rs.validator_for({"pattern": pattern}),
+        )
+    except ValueError as error:
+        raise MalformedDocument(f"{pattern[:200]} is no regular expression") from error

@@ -13,6 +13,7 @@ from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import reduce
 from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from catalog.formats.confluent.protobuffile import (
@@ -106,9 +107,9 @@ class Normalizer:
 
     def _options(self, options: Iterable[ProtoOption], scope: str) -> list[ProtoOption]:
         """The options by name; the values of a custom option that is not repeated are merged."""
-        named = sorted((self._option(one, scope) for one in options), key=_name)
+        named = sorted((self._option(one, scope) for one in options), key=attrgetter("name"))
         merged: list[ProtoOption] = []
-        for name, group in groupby(named, key=_name):
+        for name, group in groupby(named, key=attrgetter("name")):
             same = list(group)
             if self._types.repeated.get(name.removeprefix(".")) is False:
                 same = [reduce(_merged, same)]
@@ -146,21 +147,10 @@ class Normalizer:
         return f"[{name}]" if name else key
 
 
-def _name(option: ProtoOption) -> str:
-    return option.name
-
-
 def _place(one: ProtoElement) -> tuple[int, str]:
     """The place of a declaration among the declarations of its kind."""
-    match one.kind:
-        case "field" | "group":
-            return one.number, ""
-        case "constant":
-            return one.number, one.name
-        case "oneof":
-            return one.of("field")[0].number, ""
-        case _:
-            return 0, ""
+    first = one.of("field")[0] if one.kind == "oneof" else one
+    return first.number, one.name if one.kind == "constant" else ""
 
 
 def _sorted_ranges(ranges: Iterable[Sequence[Range]]) -> list[Sequence[Range]]:
