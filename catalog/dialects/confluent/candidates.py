@@ -11,7 +11,7 @@ import struct
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -45,29 +45,8 @@ from catalog.store import schemaids
 from catalog.store.database import Connection
 from catalog.store.schemaids import RegistrationRow
 
+_Layer = TypeVar("_Layer", Metadata, RuleSet)
 _TEXTS = ("name", "doc", "kind", "mode", "type", "tags", "params", "expr", "onSuccess", "onFailure")
-
-
-def merged_contract(
-    config: Config,
-    metadata: Metadata | None,
-    rules: RuleSet | None,
-    previous: tuple[Metadata | None, RuleSet | None],
-) -> tuple[Metadata | None, RuleSet | None]:
-    """The metadata and rules of a new version: defaults, its own or the previous ones, overrides.
-
-    Args:
-        previous: the metadata and rules of the version before.
-    """
-    layers = (config.defaultMetadata, metadata or previous[0], config.overrideMetadata)
-    merged: Metadata | None = None
-    for layer in layers:
-        merged = layer if merged is None else merged.merged(layer)
-    sets = (config.defaultRuleSet, rules or previous[1], config.overrideRuleSet)
-    merged_rules: RuleSet | None = None
-    for each in sets:
-        merged_rules = each if merged_rules is None else merged_rules.merged(each)
-    return merged, merged_rules
 
 
 def with_version(metadata: Metadata | None, version: int) -> Metadata:
@@ -253,9 +232,22 @@ class Scope:
 
 def with_contract(scope: Scope, candidate: Candidate, latest: SubjectVersion | None) -> Candidate:
     """The schema with the metadata and rules of the settings and of the version before."""
-    previous = (latest.metadata, latest.rules) if latest is not None else (None, None)
-    metadata, rules = merged_contract(scope.config, candidate.metadata, candidate.rules, previous)
-    return replace(candidate, metadata=metadata, rules=rules)
+    config = scope.config
+    metadata, rules = candidate.metadata, candidate.rules
+    if latest is not None:
+        metadata, rules = metadata or latest.metadata, rules or latest.rules
+    return replace(
+        candidate,
+        metadata=_layered(config.defaultMetadata, metadata, config.overrideMetadata),
+        rules=_layered(config.defaultRuleSet, rules, config.overrideRuleSet),
+    )
+
+
+def _layered(*layers: _Layer | None) -> _Layer | None:
+    merged: _Layer | None = None
+    for layer in layers:
+        merged = layer if merged is None else merged.merged(layer)
+    return merged
 
 
 async def find_same(
