@@ -365,6 +365,7 @@ class Connection:
                     )
             except ClientError as error:
                 is_missing = isinstance(error, Refused) and error.problem.status == 404
+                # What an earlier attempt has deleted cannot be found any more.
                 if was_doubtful and call.method == "DELETE" and is_missing:
                     return Answer(status=204, headers=CIMultiDictProxy(CIMultiDict()))
                 if was_doubtful and isinstance(error, Refused) and _is_held_by_guard(error):
@@ -375,6 +376,7 @@ class Connection:
                 was_doubtful |= error.is_doubtful
                 pause = self._retry.delay(failures, error)
                 is_hopeless = not error.is_retryable or failures >= self._retry.attempts
+                # A pause that outlasts the call would only hide the error behind a timeout.
                 is_too_late = asyncio.get_running_loop().time() + pause > deadline
                 if is_hopeless or is_too_late or (error.is_doubtful and not is_repeatable):
                     raise

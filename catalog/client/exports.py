@@ -211,6 +211,7 @@ def _requests(
     parts: Sequence[ExportPart], model: Mapping[str, Any]
 ) -> Iterator[Sequence[ExportPart]]:
     """Group the parts that one request can read: parts with and parts without a filter."""
+    # With a filter, a registry shows what matches alone: types as a whole need another request.
     types = [part for part in parts if len(part.names) == 1]
     if types:
         yield types

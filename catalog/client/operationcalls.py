@@ -86,6 +86,7 @@ def target_of(
     return path, params
 
 
+# Members that are not set are left out, since a null would delete or replace a value.
 def _dumped(body: BaseModel | Mapping[str, Any] | None) -> Any:
     if isinstance(body, BaseModel):
         return body.model_dump(mode="json", exclude_unset=True, by_alias=True)

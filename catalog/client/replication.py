@@ -185,6 +185,7 @@ class ReplicationCalls(OperationCalls):
 
     async def cursor(self) -> str:
         """The cursor at the end of the change feed; later changes come after the cursor."""
+        # An empty range of buckets costs the node nothing; the answer has the cursor nevertheless.
         nothing = {"format": "csv", "from": "0", "to": "0"}
         answer = await self.request("GET", feed.READ_DIGESTS.path, params=nothing)
         if _CURSOR not in answer.headers:

@@ -127,6 +127,7 @@ class SyncClient:
         steps: list[asyncio.Task[Any]] = []
 
         async def take() -> Any:
+            # An interrupted program leaves its step behind, for which `close` has to wait.
             steps[:] = filter(None, [asyncio.current_task()])
             return await anext(items, _END)
 

@@ -201,6 +201,7 @@ class NodePlace:
             from catalog.store.auditnotes import note_author
 
             try:
+                # The audit entry and the change are there together, or neither of them.
                 async with connection.transaction():
                     result = await work(connection, operator)
                     await note_author(connection, operator)

@@ -17,6 +17,7 @@ def with_options(**sets: Callable[..., Any]) -> Callable[[Command], Command]:
         sets: the functions by name of a parameter; the parameter receives the function's result.
             In `--help`, the options of the function replace the parameter.
     """
+    # Typer needs the types behind the annotations, which are texts in these modules.
     options = {name: inspect.signature(make, eval_str=True) for name, make in sets.items()}
 
     def decorate(command: Command) -> Command:

@@ -178,6 +178,7 @@ async def _follow(client: Client, id: str) -> HandoverAnswer:
 
     told = ""
     while True:
+        # The handover runs in the nodes; an interrupt of the command leaves it alone.
         found = await client.call(GET_HANDOVER, id=id)
         if found.isover:
             return found

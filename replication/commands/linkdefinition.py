@@ -384,6 +384,7 @@ def set_(
         fail("Nothing is to be changed.", "See `concord link set --help`.")
     from catalog.operations.links import LinkChanges, LinkSelection
 
+    # The API replaces a map as a whole, while the options add to it.
     before = on_node(url, lambda client: client.link(id))
     for name in PAIRED:
         if selection.get(name):

@@ -113,6 +113,7 @@ def watch(
         with open_session(master, 0) as session, spark_errors():
             query = stream.start(session)
             err.print(f"[dim]watching {cell(', '.join(names))}; Ctrl-C ends the watch[/]")
+            # Spark runs the query in its own threads, and tells of a failure only if asked.
             while not is_over.wait(1.0):
                 if (failed := query.exception()) is not None:
                     raise failed

@@ -264,6 +264,7 @@ class DesiredState:
                 self._set(file, xid, target, name, value)
 
     def _set(self, file: str, xid: str, target: JsonObject, name: str, value: Any) -> None:
+        # The first file of a value is named, since later files may repeat the contradiction.
         earlier = self._files.setdefault((xid, name), file)
         if name in target and not _is_same(target[name], value):
             self.contradictions.append(
@@ -384,6 +385,7 @@ async def send_all(
         show: a function that is called with position and request before each request.
     """
     result = ApplyResult(is_dry_run=dry_run)
+    # The order matters: a request may refer to the entities of an earlier request.
     for place, request in enumerate(requests):
         show(place, request)
         params = request.params + ([("dryrun", "")] if dry_run else [])

@@ -357,6 +357,7 @@ async def import_document(
     groups = DocumentGroups(document.groups, model)
     result = ImportResult(document=document)
     is_refused = bool(document.losses) and not (document.is_asyncapi and keep_going)
+    # Each round leaves out, moves or removes a part that the node has refused, so the loop ends.
     while result.state is ImportState.UNSENT:
         bodies = [groups.members]
         if capacity.size(groups.members) > capacity.bytes:
