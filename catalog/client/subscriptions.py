@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -158,7 +158,9 @@ class _Block:
 class EventCalls(OperationCalls):
     """The calls for streams of events."""
 
-    async def events(self, wanted: EventsQuery | None = None) -> AsyncGenerator[Mapping[str, Any]]:
+    async def events(
+        self, wanted: EventsQuery | None = None, *, begun: Callable[[], None] = lambda: None
+    ) -> AsyncGenerator[Mapping[str, Any]]:
         """The CloudEvents of changes as they happen, without end.
 
         After a loss of the connection, the stream resumes where it broke off: an event may come
@@ -167,6 +169,7 @@ class EventCalls(OperationCalls):
 
         Args:
             wanted: the events, and where the stream begins; by default every event from now on.
+            begun: is called once the node has told where the stream begins: later events come.
 
         Raises:
             Refused: the node refuses the stream, for example since a credential has expired or the
@@ -178,6 +181,8 @@ class EventCalls(OperationCalls):
             lost: ClientError = Unreachable(f"{self.url} ended the stream.", is_doubtful=False)
             try:
                 async for block in self._blocks(wanted, last):
+                    if not last:
+                        begun()
                     last, failures = block.id or last, 0
                     if block.event == END:
                         break

@@ -80,14 +80,16 @@ def events(
 
 
 async def _follow(client: Client, query: EventsQuery, *, as_json: bool) -> None:
-    err.print(f"Following {client.url}; Ctrl-C ends it.")
+    def begun() -> None:
+        err.print(f"Following {client.url}; Ctrl-C ends it.")
+
     following = asyncio.current_task()
     assert following is not None, "a command runs in a task"
     # A signal ends the stream, not the process, so that the client leaves the node in order.
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, following.cancel)
     with contextlib.suppress(asyncio.CancelledError):
-        async with contextlib.aclosing(client.events(query)) as events:
+        async with contextlib.aclosing(client.events(query, begun=begun)) as events:
             async for event in events:
                 if as_json:
                     print(printable_json(orjson.dumps(dict(event)).decode()), flush=True)
