@@ -339,7 +339,9 @@ async def list_holders(request: web.Request, query: HoldersQuery) -> GroupHolder
         tokens = await list_tokens(connection)
     identity = await authentication.with_rules(identity_of(request))
     holders = [*_by_rules(rules, tokens), *_by_tokens(tokens), *_by_settings(context.settings)]
-    names_them = authentication.is_open or _may_grant(identity, rules)
+    granting = identity.rules_with(Permission.GRANT)
+    may_grant = Permission.GRANT in identity.permissions or any(x.id in granting for x in rules)
+    names_them = authentication.is_open or may_grant
     authority = found[query.of].authority
     return GroupHolders(
         path=query.of,
@@ -375,11 +377,6 @@ def _by_settings(settings: Settings) -> Iterator[RoleHolder]:
         yield RoleHolder(role=rule.role, who=who, by="setting", path=WHOLE_CATALOG)
     if roles.anonymous is not None:
         yield RoleHolder(role=roles.anonymous, who=ANONYMOUS, by="setting", path=WHOLE_CATALOG)
-
-
-def _may_grant(identity: Identity, rules: Sequence[HoldingRule]) -> bool:
-    mine = identity.rules_with(Permission.GRANT)
-    return Permission.GRANT in identity.permissions or any(each.id in mine for each in rules)
 
 
 def _roles_of(identity: Identity, rules: Sequence[HoldingRule]) -> list[Role]:

@@ -266,12 +266,9 @@ def _text_of(document: Document) -> str:
     if document.location:
         return f"The document is at {document.location}."
     try:
-        return _cut(document.content.decode())
+        text = document.content.decode()
     except UnicodeDecodeError:
         return f"{len(document.content):,} bytes of {document.content_type}."
-
-
-def _cut(text: str) -> str:
     if len(text) <= MOST_CHARACTERS:
         return text
     return f"{text[:MOST_CHARACTERS]}\n… and {len(text) - MOST_CHARACTERS:,} more characters"

@@ -44,6 +44,8 @@ _LONGEST_CONFIRMATION_SECONDS = 10.0
 # of tables.
 _OVERHEAD_BYTES = 3000
 _SHARE_OF_MEMORY = 32
+# The wishes of a client for an answer that no cache has kept.
+_ANEW = frozenset({"no-cache", "no-store", "max-age=0"})
 _LEAST_BYTES, _MOST_BYTES = 16 * 1024 * 1024, 512 * 1024 * 1024
 
 # The URL of the registry for the client; the path and query, with a digest of a body that counts;
@@ -264,7 +266,8 @@ async def find_answer(request: web.Request, body: bytes = b"") -> web.Response |
     Args:
         body: the body of a request whose answer depends on a body.
     """
-    if hdrs.CACHE_CONTROL in request.headers and _wants_anew(request):
+    wishes = request.headers.get(hdrs.CACHE_CONTROL, "").lower().replace(" ", "").split(",")
+    if not _ANEW.isdisjoint(wishes):
         return None
     if WAIT_FOR in request.headers or request[CONTEXT].caller.is_restricted:
         return None
@@ -299,8 +302,3 @@ def _key_of(request: web.Request, body: bytes) -> Key:
     context = request[CONTEXT]
     asked = f"{request.raw_path} {sha256(body).hexdigest()}" if body else request.raw_path
     return (context.base_url(request), asked, context.configuration.revision)
-
-
-def _wants_anew(request: web.Request) -> bool:
-    wishes = request.headers[hdrs.CACHE_CONTROL].lower().replace(" ", "").split(",")
-    return "no-cache" in wishes or "no-store" in wishes or "max-age=0" in wishes

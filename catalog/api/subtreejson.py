@@ -137,7 +137,11 @@ class SubtreeWriter:
             else:
                 text.open(plural)
                 branch = self._branch(path, inner)
-                async for piece in self._members(branch, inner, self._chunks(branch)):
+                if (roots := self._roots(branch)) is None:
+                    chunks = read_whole(self._connection, branch)
+                else:
+                    chunks = read_matches(self._connection, branch, roots)
+                async for piece in self._members(branch, inner, chunks):
                     yield piece
                 text.close()
                 count = self._tally[path]
@@ -184,13 +188,6 @@ class SubtreeWriter:
     def _branch(self, path: str, inline: Inline) -> Branch:
         is_doc = self._renderer.root is not None
         return branch_of(self._renderer.model, path, inline, is_doc=is_doc)
-
-    def _chunks(self, branch: Branch) -> Chunks:
-        """Read the visible part of a branch."""
-        roots = self._roots(branch)
-        if roots is None:
-            return read_whole(self._connection, branch)
-        return read_matches(self._connection, branch, roots)
 
     def _roots(self, branch: Branch) -> Sequence[str] | None:
         """The matches of the filter; `None` if the filter shows the whole branch."""

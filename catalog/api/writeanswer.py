@@ -359,24 +359,16 @@ async def _load_written(plan: ReadPlan, outcome: Outcome) -> Loaded:
     resource = outcome.after.get(str(xid.resource))
     is_reference = isinstance(resource, Entity) and "xref" in resource.attributes
     if xid.rid and not inline and not is_reference:
-        return _loaded_from(outcome, f"{xid.resource}/versions")
+        states = {**outcome.before, **outcome.after}
+        shown = {each: state for each, state in states.items() if isinstance(state, Entity)}
+        versions = f"{xid.resource}/versions"
+        count = sum(each.startswith(f"{versions}/") for each in shown)
+        return Loaded(entities=shown, counts={versions: count})
     async with plan.connection() as connection:
         if inline:
             return await load(connection, plan)
         loaded = await entities.read_entities(connection, plan.model, [xid], follows=plan.follows)
         return _with_own_writes(loaded, outcome)
-
-
-def _loaded_from(outcome: Outcome, versions: str) -> Loaded:
-    """The entities of one resource without inlined parts.
-
-    Args:
-        versions: the path of the versions of the resource.
-    """
-    states = {**outcome.before, **outcome.after}
-    shown = {xid: state for xid, state in states.items() if isinstance(state, Entity)}
-    count = sum(xid.startswith(f"{versions}/") for xid in shown)
-    return Loaded(entities=shown, counts={versions: count})
 
 
 def _with_own_writes(loaded: Loaded, outcome: Outcome) -> Loaded:

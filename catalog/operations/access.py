@@ -35,6 +35,10 @@ MOST_WILD_PATHS = 100
 
 # Enough values for the paths of a rule, with brackets and names.
 _MOST_VALUES = 3 * MOST_PATHS
+RequestState = Literal["open", "granted", "declined"]
+_Storable = StringConstraints(strip_whitespace=True, pattern="^[^\0]*$")
+_Reason = Annotated[str, Field(min_length=1, max_length=500), _Storable]
+_Note = Annotated[str, Field(max_length=500), _Storable]
 
 
 def _check_path(text: str) -> str:
@@ -221,9 +225,6 @@ CHANGE_RULE = Operation(
 DELETE_RULE = Operation("DELETE", _RULE, Permission.GRANT)
 
 
-RequestState = Literal["open", "granted", "declined"]
-
-
 def _check_group(text: str) -> str:
     if is_wild(text) or parse_path(text) == WHOLE_CATALOG:
         raise ValueError("it needs to be the path of one group, as /messagegroups/orders")
@@ -235,9 +236,6 @@ RequestedGroup = Annotated[
     Field(max_length=256, description="The path of a group, as `/messagegroups/orders`."),
     AfterValidator(_check_group),
 ]
-_Storable = StringConstraints(strip_whitespace=True, pattern="^[^\0]*$")
-_Reason = Annotated[str, Field(min_length=1, max_length=500), _Storable]
-_Note = Annotated[str, Field(max_length=500), _Storable]
 
 
 class NewAccessRequest(Body):

@@ -11,6 +11,18 @@ from catalog.model.caller import AuthorKind
 from catalog.model.roles import Permission
 from catalog.operations.operation import AnswerBody, Flag, Operation, StrictQuery, Term, Time
 
+_Text = Annotated[str, Field(max_length=2048)]
+_WHO = (
+    "The author, as far as the caller may know: admins of the catalog and of the entity's group "
+    "may, and everybody may if the authority publishes its authors."
+)
+# What every update changes beside what it is for.
+_ALWAYS = frozenset({"epoch", "modifiedat", "meta.epoch", "meta.modifiedat"})
+_OF = (
+    "The xid of an entity; of a resource it means the default version. `/meta` behind the xid of a "
+    "resource means the resource itself."
+)
+
 
 class DiffQuery(StrictQuery):
     """The two versions, or the two revisions."""
@@ -94,17 +106,6 @@ READ_DIFF = Operation(
     description="JSON is compared in one layout. Compatibility is told for Avro, JSON Schema and "
     "Protobuf, by the rules that the attribute `compatibility` holds versions to.",
 )
-
-
-_Text = Annotated[str, Field(max_length=2048)]
-_WHO = (
-    "The author, as far as the caller may know: admins of the catalog and of the entity's group "
-    "may, and everybody may if the authority publishes its authors."
-)
-
-
-# What every update changes beside what it is for.
-_ALWAYS = frozenset({"epoch", "modifiedat", "meta.epoch", "meta.modifiedat"})
 
 
 def essence_of(names: Iterable[str]) -> list[str]:
@@ -202,12 +203,6 @@ READ_CHANGE = Operation(
     refuses=(400, 404),
     is_kept=False,
     description="A created entity is compared with nothing, a deleted one is compared to nothing.",
-)
-
-
-_OF = (
-    "The xid of an entity; of a resource it means the default version. `/meta` behind the xid of a "
-    "resource means the resource itself."
 )
 
 

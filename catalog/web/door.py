@@ -116,7 +116,8 @@ class Door:
         # The requests of a connection share a task, and with the task the context variables.
         clear_contextvars()
         bind_contextvars(request=id)
-        parent = _trace_of(request) if TRACEPARENT in request.headers else None
+        parents, states = (request.headers.getall(n, ()) for n in (TRACEPARENT, TRACESTATE))
+        parent = TraceContext.parse(parents[0], ",".join(states)) if len(parents) == 1 else None
         tracing = self._shared.tracing
         if not (tracing.is_told and is_traced):
             current_trace.set(parent)
@@ -191,13 +192,6 @@ class Door:
 def method_of(request: web.Request) -> str:
     """The method if HTTP defines the method, else "other": clients may invent methods."""
     return request.method if request.method in _METHODS else "other"
-
-
-def _trace_of(request: web.Request) -> TraceContext | None:
-    parents = request.headers.getall(TRACEPARENT)
-    if len(parents) > 1:
-        return None
-    return TraceContext.parse(parents[0], ",".join(request.headers.getall(TRACESTATE, ())))
 
 
 async def admit(request: web.Request, operation: Operation[Any, Any]) -> None:

@@ -98,13 +98,16 @@ def _models_of(routes: Iterable[Route]) -> Iterator[type[BaseModel]]:
 
 def describe_modelled(route: Route) -> Json:
     """Describe an operation with models, or an operation without body and answer."""
-    operation = route.operation
+    operation, problem = route.operation, content(JSON_BODY, reference("Problem"))
     described: Json = {
         "summary": route.summary,
         "parameters": [*_parameters(operation), *wait_parameters(operation.method)],
         "responses": {
             **_successes(operation),
-            **{str(status): _refusal(status) for status in _refused(operation)},
+            **{
+                str(status): {"description": _REFUSED[status], "content": problem}
+                for status in _refused(operation)
+            },
             **refusals(),
         },
     }
@@ -169,10 +172,6 @@ def _refused(operation: Operation[Any, Any]) -> list[int]:
         413: takes,
     }
     return sorted({*operation.refuses, *(status for status, applies in parts.items() if applies)})
-
-
-def _refusal(status: int) -> Json:
-    return {"description": _REFUSED[status], "content": content(JSON_BODY, reference("Problem"))}
 
 
 def _parameters(operation: Operation[Any, Any]) -> Iterator[Json]:
