@@ -1,4 +1,4 @@
-"""OpenID Connect providers: their documents, their keys, and the tokens that they have signed.
+"""OpenID Connect providers: documents, keys, and the verification of signed tokens.
 
 Tokens are verified by RFC 9068 and RFC 8725."""
 

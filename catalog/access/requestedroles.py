@@ -1,7 +1,7 @@
 """Handlers about roles in a group: requests for roles, which admins decide, and who has which role.
 
 A caller may ask for any group: the answer does not tell whether there is one. Those who may grant
-roles in the group grant or decline. They learn who has which role, others how many have each.
+roles in the group grant or decline, and learn the holders of roles; other callers learn numbers.
 """
 
 from __future__ import annotations

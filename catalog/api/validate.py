@@ -253,7 +253,7 @@ def _check_metadata(message: Message, candidate: _Candidate) -> None:
 
 
 def _rank(candidate: _Candidate) -> tuple[int, bool, int, str]:
-    """The order of candidates: by what identifies a message, then by all that it breaks."""
+    """The order of candidates: by mismatches, then by the number of violations."""
     number = len(candidate.findings.violations)
     return len(candidate.mismatches), not candidate.is_whole, number, candidate.used
 

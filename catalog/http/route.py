@@ -36,7 +36,7 @@ class Route:
     The handler is given the request, then the body and the query as models of the operation. The
     handler returns a response, or a model of the answer, or `None` (204). `answer_error` answers
     an error of any step in the form of the API. `applies` tells the requests that the route answers
-    from those that the routes of entities answer; without it, the route answers all.
+    from requests for the routes of entities; by default, the route answers every request.
     """
 
     operation: Operation[Any, Any]

@@ -247,7 +247,7 @@ class NewAccessRequest(Body):
 
 
 class AccessDecision(Body):
-    """What those who decide tell the caller."""
+    """The note of an admin for the caller, with a decision."""
 
     note: _Note = ""
 
@@ -255,7 +255,7 @@ class AccessDecision(Body):
 class AccessRequest(AnswerBody):
     """A request for a role in a group.
 
-    Who asked and who decided is told to those who may decide.
+    Only admins who may decide learn the names of the caller and of the admin.
     """
 
     id: str

@@ -69,7 +69,7 @@ def _card_or_none(given: object) -> Card | None:
 ToldCard = Annotated[
     Card | None, BeforeValidator(_card_or_none, json_schema_input_type=Card | None)
 ]
-"""The card that another catalog tells; `None` in place of a card that cannot be read."""
+"""The card of another catalog; `None` in place of an unreadable card."""
 
 
 class KnownAuthority(AnswerBody):

@@ -16,7 +16,7 @@ _WHO = (
     "The author, as far as the caller may know: admins of the catalog and of the entity's group "
     "may, and everybody may if the authority publishes its authors."
 )
-# What every update changes beside what it is for.
+# The attributes that every update changes.
 _ALWAYS = frozenset({"epoch", "modifiedat", "meta.epoch", "meta.modifiedat"})
 _OF = (
     "The xid of an entity; of a resource it means the default version. `/meta` behind the xid of a "
