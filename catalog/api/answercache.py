@@ -32,7 +32,6 @@ from catalog.model.record import record
 from catalog.model.xid import depth
 from catalog.store.changes import RecentWrite, read_written
 from catalog.store.database import Connection, Database, SharedDatabase
-from catalog.telemetry.processmetrics import ProcessMetrics, Tally
 
 _MOST_ENDINGS = 50_000
 # Above this number of changes, clearing the cache is faster than a search for stale answers.
@@ -104,17 +103,6 @@ class AnswerCache:
         self._others = b""
         self._confirming = asyncio.Lock()
         database.signal.listeners.append(self.end_changed)
-
-    def tell_in(self, metrics: ProcessMetrics) -> None:
-        """Report hits, misses and the size of the cache in the metrics of the process."""
-        hits, misses = (Tally(metrics.cache_reads, result) for result in ("hit", "miss"))
-
-        def read() -> None:
-            hits.tell(self.hits)
-            misses.tell(self.misses)
-            metrics.cache_bytes.set(self.bytes)
-
-        metrics.read_with(read)
 
     def ticket(self) -> int:
         """The number of the latest write, taken before reading the entities of an answer."""

@@ -142,7 +142,6 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
         most_bytes=shared.settings.cache_bytes or default_bytes(),
         staleness_seconds=shared.settings.staleness_seconds,
     )
-    app[ANSWERS].tell_in(shared.metrics)
     _tell_usage(app, shared)
     app[BACKGROUND_TASKS] = background = BackgroundTasks()
     app.on_shutdown.append(background.end)
@@ -181,8 +180,8 @@ async def _end_waits(app: web.Application) -> None:
 
 
 def _tell_usage(app: web.Application, shared: SharedState) -> None:
-    """Fill the metrics from the counters of pools, shares and the checker at each collection."""
-    metrics, checker = shared.metrics, shared.checker
+    """Fill the metrics from the counters of caches, pools and shares at each collection."""
+    metrics, checker, answers = shared.metrics, shared.checker, app[ANSWERS]
     shares: dict[str, Share | Bytes] = {
         "streams": app[STREAMS],
         "long_polls": app[LONG_POLLS],
@@ -196,6 +195,7 @@ def _tell_usage(app: web.Application, shared: SharedState) -> None:
         Tally(metrics.checks, name) for name in ("done", "known", "unfinished")
     )
     seconds = Tally(metrics.check_seconds)
+    hits, misses = (Tally(metrics.cache_reads, result) for result in ("hit", "miss"))
 
     def read() -> None:
         for name, share in shares.items():
@@ -210,6 +210,9 @@ def _tell_usage(app: web.Application, shared: SharedState) -> None:
         known.tell(checker.known)
         unfinished.tell(checker.unfinished)
         seconds.tell(checker.spent)
+        hits.tell(answers.hits)
+        misses.tell(answers.misses)
+        metrics.cache_bytes.set(answers.bytes)
 
     metrics.read_with(read)
 
