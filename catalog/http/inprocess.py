@@ -149,6 +149,7 @@ async def _answer(
         chunked=False,
         url=url,
     )
+    # The door sets the trace of the inner request in the task of the outer one.
     trace = current_trace.get()
     content = _content_of(request, body) if body else EMPTY_PAYLOAD
     inner = server.request_factory(message, content, request.protocol, writer, task)

@@ -116,6 +116,7 @@ class Deadline:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError:
             raise self._refusal() from error
+        # A timeout of the handler's own, as of a lock, is answered like the end of the time.
         if isinstance(error, TimeoutError):
             raise self._refusal() from error
 
