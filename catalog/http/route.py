@@ -65,7 +65,10 @@ class Route:
         operation = self.operation
         given: list[BaseModel] = []
         if operation.takes is not None:
-            given.append(await read_request(request, operation.takes, operation))
+            is_missing = operation.is_optional and not await read_body(request)
+            most = operation.most_values
+            data = {} if is_missing else await read_json(request, most_values=most)
+            given.append(checked(operation.takes, data, request.path))
         if operation.query is not None:
             given.append(read_query(request, operation.query))
         answer = await self.handler(request, *given)
@@ -94,20 +97,6 @@ def model_response(
     return web.Response(
         body=body, status=status, headers={hdrs.CONTENT_TYPE: JSON_TYPE, **(headers or {})}
     )
-
-
-async def read_request(
-    request: web.Request, model: type[Model], operation: Operation[Any, Any]
-) -> Model:
-    """Read and check the body of a request.
-
-    Raises:
-        XRegistryError: the first fault, which carries every fault; and the errors of `read_json`.
-    """
-    if operation.is_optional and not await read_body(request):
-        return checked(model, {}, request.path)
-    data = await read_json(request, most_values=operation.most_values)
-    return checked(model, data, request.path)
 
 
 def checked(model: type[Model], data: Any, subject: str, *within: str) -> Model:
