@@ -22,6 +22,7 @@ from aiohttp import web
 from catalog.audit.audittrail import author_of
 from catalog.context import CONTEXT, Context
 from catalog.http.clientconnections import client_address, source_of
+from catalog.http.tokenendpoint import why_unanswered
 from catalog.load.limiter import Rate, rate_in_a_minute
 from catalog.model.concorderrors import TooManyAttempts
 from catalog.model.errors import BadRequest, NotFound, ServerBusy
@@ -32,7 +33,6 @@ from catalog.operations.subscriptions import State
 from catalog.settings.settings import Settings
 from catalog.settings.settingvalues import is_loopback
 from catalog.store.database import Connection, wait_for
-from catalog.subscriptions.sinks.tokenendpoint import why_unanswered
 from catalog.subscriptions.stored import sinkconsents
 from catalog.subscriptions.stored.sinkconsents import DueConsent
 from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition

@@ -24,6 +24,7 @@ from catalog.client import CredentialUnusable
 from catalog.context import Context
 from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_endpoint_refused
+from catalog.http.tokenendpoint import RefreshFailed, client_token
 from catalog.keys.keyring import SecretUnreadable
 from catalog.model.credentials import (
     REFRESH_SECONDS,
@@ -40,7 +41,6 @@ from catalog.operations.peercredentials import GivenCredential
 from catalog.settings import Settings
 from catalog.store.links import Link, LinkDefinition
 from catalog.store.secrets import open_credential
-from catalog.subscriptions.sinks.tokenendpoint import RefreshFailed, client_token
 from replication.peers.linkerrors import another_credential
 from replication.store.linkstates import credential_of, find_leading_to
 

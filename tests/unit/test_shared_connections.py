@@ -104,6 +104,18 @@ async def test_who_waits_for_the_same_failure_gets_it_and_the_next_tries_again()
     await shared.close()
 
 
+async def test_a_name_that_cannot_be_looked_up_is_a_server_that_cannot_be_reached() -> None:
+    async def look_up() -> None:
+        f"{'a' * 64}.example".encode("idna")
+
+    opener = Opener(before=look_up)
+    shared = opener.shared()
+    with pytest.raises(OSError, match="label"):
+        async with shared.hold("a"):
+            pass
+    await shared.close()
+
+
 async def test_an_attempt_that_takes_too_long_is_given_up() -> None:
     opener = Opener(before=asyncio.Event().wait)
     shared = opener.shared(connect_seconds=SHORT)

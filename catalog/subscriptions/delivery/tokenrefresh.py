@@ -15,13 +15,13 @@ import structlog
 
 from catalog.context import Context
 from catalog.http.outbound import open_session
+from catalog.http.tokenendpoint import RefreshFailed, refresh_token
 from catalog.keys.keyring import SecretUnreadable
 from catalog.model.credentials import REFRESH_SECONDS, RefreshGrant, TokenCredential, refresh_time
 from catalog.model.errors import ServerBusy
 from catalog.settings import Settings
 from catalog.store.database import Connection, wait_for
 from catalog.store.leadership import listening, run_heartbeat
-from catalog.subscriptions.sinks.tokenendpoint import RefreshFailed, refresh_token
 from catalog.subscriptions.stored import sinkcredentials
 from catalog.subscriptions.stored.sinkcredentials import StoredCredential
 from catalog.subscriptions.stored.subscriptions import SUBSCRIPTION_CHANNEL
