@@ -835,8 +835,8 @@ def test_reconcile_refuses_what_names_no_catalog() -> None:
 
 
 def test_the_model_is_printed_in_full_or_as_it_was_given(concord) -> None:
-    assert orjson.loads(concord("model", "show").stdout) == MODEL
-    assert orjson.loads(concord("model", "show", "--source").stdout) == {"groups": {}}
+    assert orjson.loads(concord("get", "/model").stdout) == MODEL
+    assert orjson.loads(concord("get", "/modelsource").stdout) == {"groups": {}}
 
 
 @pytest.mark.parametrize(
@@ -872,10 +872,9 @@ def test_capabilities_are_shown_and_changed(concord, node, tmp_path) -> None:
     path.write_text('{"flags": ["inline"]}')
     assert concord("capabilities", "set", str(path)).exit_code == 0
     assert node.capabilities == {"pagination": True, "flags": ["inline"]}
-    shown = concord("capabilities", "show", "--json")
+    shown = concord("get", "/capabilities")
     assert orjson.loads(shown.stdout) == node.capabilities
-    assert "pagination" in concord("capabilities", "show").stdout
-    assert orjson.loads(concord("capabilities", "show", "--offered").stdout)["flags"]
+    assert orjson.loads(concord("get", "/capabilitiesoffered").stdout)["flags"]
 
 
 @pytest.mark.parametrize(
