@@ -72,11 +72,7 @@ async def show_request(page: ConsolePage) -> web.Response:
     """A request for access, with what its reader may do about it."""
     found = await _request_of(page)
     return await render(
-        page,
-        "accessrequest.html",
-        found=found,
-        offers=request_offers(page, found),
-        may_words=MAY,
+        page, "accessrequest.html", found=found, offers=request_offers(page, found), may_words=MAY
     )
 
 

@@ -23,7 +23,7 @@ from catalog.console.nodecalls import refusal_in_words
 from catalog.console.page import (
     ConsolePage,
     Notice,
-    answer_refusal,
+    bare_route,
     lead_to,
     open_page,
     page_route,
@@ -35,7 +35,6 @@ from catalog.http.body import read_body
 from catalog.http.route import Route
 from catalog.model.concorderrors import LimitExceeded, UnsupportedMediaType
 from catalog.model.roles import Permission
-from catalog.operations.operation import Anyone, Operation
 
 LARGEST_FORM = 256 * 1024
 _MOST_FIELDS = 1000
@@ -64,12 +63,8 @@ def form_route(path: str, take: Take, *, largest: int = LARGEST_FORM) -> Route:
 
     answer.__name__ = take.__name__
     answer.__doc__ = take.__doc__
-    return Route(
-        # Each operation that the form calls has a time limit of its own, which may be longer.
-        Operation(method="POST", path=path, needs=Anyone.UNASKED, is_kept=False, is_bounded=False),
-        answer,
-        answer_error=answer_refusal,
-    )
+    # Each operation that the form calls has a time limit of its own, which may be longer.
+    return bare_route("POST", path, answer, is_bounded=False)
 
 
 async def read_form(request: web.Request, *, largest: int = LARGEST_FORM) -> Form:
@@ -114,7 +109,6 @@ class ActionQuestion:
         can_act: whether the action is possible at present; the effects say why not.
         template: a template that extends `confirm.html`.
         values: what the template needs.
-        items: the number of rows on the page.
         form: the fields that the form shows in place of those that were typed.
     """
 
@@ -126,7 +120,6 @@ class ActionQuestion:
     can_act: bool = True
     template: str = _CONFIRM
     values: Mapping[str, Any] = field(default_factory=dict)
-    items: int = 0
     form: Form | None = None
 
 
@@ -369,7 +362,6 @@ async def ask(
     return await render(
         page,
         question.template,
-        items=question.items,
         status=status,
         question=question,
         title=question.title,

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Generic, Literal, TypeVar
 
 from catalog.model.linkterms import State
+from catalog.model.masking import counted
 from catalog.model.roles import Permission
 from catalog.operations.access import AccessRequest, Token
 from catalog.operations.authoritycards import Card
@@ -149,11 +150,9 @@ def _fault_of_link(link: LinkAnswer) -> tuple[Severity, str, str, str] | None:
     if link.state in _STOPPED:
         return "fault", says, f"concord link show {id}", "run"
     if link.failures and link.state != "paused":
-        times = "time" if link.failures == 1 else "times"
-        return "fault", f"failed {link.failures:,} {times} in a row", run, "run"
+        return "fault", f"failed {counted(link.failures, 'times')} in a row", run, "run"
     if link.conflicts:
-        copies = "copy" if link.conflicts == 1 else "copies"
-        says = f"could not apply {link.conflicts:,} {copies}"
+        says = f"could not apply {counted(link.conflicts, 'copies')}"
         return "warning", says, f"concord link show {id}", ""
     if link.lag is not None and link.lag > LATE_SECONDS and link.state != "paused":
         return "warning", f"{says}, and may lack later changes", run, "run"
@@ -178,10 +177,10 @@ def concern_of_subscription(subscription: SubscriptionAnswer) -> Concern | None:
     elif status.state == "expired":
         return None
     elif dead:
-        says = f"has {dead:,} dead {'letter' if dead == 1 else 'letters'}"
+        says = f"has {counted(dead, 'dead letters')}"
         remedy, action = f"concord subscription deadletters list {id}", "redeliver"
     elif status.failures:
-        says = f"failed {status.failures:,} {'time' if status.failures == 1 else 'times'} in a row"
+        says = f"failed {counted(status.failures, 'times')} in a row"
         remedy, action = f"concord subscription attempts {id}", "retry"
     elif status.lost is not None:
         says, remedy = "has lost changes", f"concord subscription show {id}"

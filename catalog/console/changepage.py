@@ -63,13 +63,6 @@ class ShownDifference:
     answer: DiffAnswer
 
     @property
-    def size(self) -> int:
-        """The number of rows and lines."""
-        found = self.answer
-        parts = found.values, found.fields, found.lines, found.text
-        return sum(len(part or ()) for part in parts)
-
-    @property
     def changed(self) -> list[str]:
         """The names of the attributes that differ, without those that always do."""
         return essence_of(self.answer.changed)
@@ -198,7 +191,6 @@ async def show_changes(page: ConsolePage) -> web.Response:
     return await render(
         page,
         "changes.html",
-        items=len(entries),
         given={**given, "before": ""},
         days=days_of(entries),
         authorities=[each for each in owners if each != own],
@@ -263,7 +255,6 @@ async def show_change(page: ConsolePage) -> web.Response:
     return await render(
         page,
         "change.html",
-        items=0 if difference is None else difference.size,
         change=change,
         difference=difference,
         arrivals=await _arrivals_of(page, change),

@@ -12,7 +12,7 @@ from aiohttp import web
 from catalog.client.errors import BadAnswer, Refused
 from catalog.console.actions import Form, form_route
 from catalog.console.nodecalls import refusal_in_words
-from catalog.console.page import ConsolePage, page_route, render
+from catalog.console.page import ConsolePage, json_text, page_route, render
 from catalog.load.workthread import aside
 from catalog.messages.textlines import find_lines
 from catalog.model.roles import Permission
@@ -81,7 +81,6 @@ async def _shown(
     return await render(
         page,
         "check.html",
-        items=len(lines),
         status=status,
         message=message,
         type=type,
@@ -117,12 +116,9 @@ def _broken_up(message: str) -> str | None:
     if "\n" in message:
         return None
     try:
-        return orjson.dumps(orjson.loads(message), option=orjson.OPT_INDENT_2).decode()
+        return json_text(orjson.loads(message))
     except ValueError:
         return None
 
 
-check_routes = (
-    page_route(_PATH, show_check),
-    form_route(_PATH, check_message, largest=_LARGEST),
-)
+check_routes = (page_route(_PATH, show_check), form_route(_PATH, check_message, largest=_LARGEST))

@@ -17,10 +17,12 @@ from catalog.console import actions
 from catalog.console.page import ConsolePage, page_route, render, roles_for
 from catalog.console.startpage import reports_for
 from catalog.model.errors import NotFound
+from catalog.model.masking import counted
 from catalog.model.roles import Permission
 from catalog.operations.peers import REPAIR, OriginName, WantedOrigins
 from catalog.operations.reconciliations import (
     LIST_FINDINGS,
+    MEANINGS,
     REPAIRABLE,
     SHOW_FINDING,
     FindingName,
@@ -41,17 +43,6 @@ _MOST_BARS = 40
 # What a node fetches within the time of a request.
 _MOST_FETCHED = 100
 _NAMES: tuple[FindingName, ...] = get_args(FindingName)
-_MEANINGS: dict[FindingName, str] = {
-    "missing": "A link should have brought the entity, and the catalog does not have it.",
-    "stale": "The copy is older than the original, or its authority has deleted it.",
-    "ahead": "The copy is newer than at its authority, which may have lost data.",
-    "orphaned": "Its authority has neither the entity nor a tombstone.",
-    "diverged": "The epochs are equal, and the contents differ.",
-    "collided": "An entity of another authority has its path at the catalog.",
-    "unsigned": "The copy has no signature, and its authority signs everything.",
-    "forged": "The signature is false, or of a key that does not count.",
-    "damaged": "The content is not that of the digest that the catalog has stored.",
-}
 
 
 async def show_comparisons(page: ConsolePage) -> web.Response:
@@ -78,7 +69,6 @@ async def show_comparisons(page: ConsolePage) -> web.Response:
     return await render(
         page,
         "comparisons.html",
-        items=len(found.findings) + len(reports),
         reports=reports,
         report=report,
         bars=_bars(reports),
@@ -88,7 +78,7 @@ async def show_comparisons(page: ConsolePage) -> web.Response:
         given=given,
         fault=fault,
         names=_NAMES,
-        meanings=_MEANINGS,
+        meanings=MEANINGS,
         next=found.findings[-1].number if len(found.findings) == _SHOWN else "",
         offers=actions.offers(page, [fetch_all], {"finding": given["finding"]}, run=str(report.run))
         if report is not None and report.kept and REPAIRABLE & report.findings.keys()
@@ -135,7 +125,7 @@ async def show_comparison_finding(page: ConsolePage) -> web.Response:
         run=str(report.run),
         sides=sides,
         finding=sides.finding,
-        meaning=_MEANINGS[sides.finding.finding],
+        meaning=MEANINGS[sides.finding.finding],
         is_asked="ask" in page.request.query,
         compared=compared,
         command=_command_for(sides, report),
@@ -214,7 +204,7 @@ async def fetch_again(page: ConsolePage, _: actions.Form) -> actions.ActionResul
 async def _ask_fetch_all(page: ConsolePage, form: actions.Form) -> actions.ActionQuestion:
     found, report = await _fetchable(page, form), await _report_of(page)
     return actions.ActionQuestion(
-        title=f"Fetch {len(found):,} {'entity' if len(found) == 1 else 'entities'} again?",
+        title=f"Fetch {counted(len(found), 'entities')} again?",
         button="Fetch them again",
         back=f"{_PATH}/{report.run}",
         effects=(
@@ -226,7 +216,6 @@ async def _ask_fetch_all(page: ConsolePage, form: actions.Form) -> actions.Actio
         can_act=bool(found),
         template="fetchall.html",
         values={"found": found, "run": str(report.run), "most": _MOST_FETCHED},
-        items=len(found),
     )
 
 

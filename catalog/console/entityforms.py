@@ -20,7 +20,7 @@ from multidict import MultiDict
 from catalog.client.errors import BadAnswer, Refused
 from catalog.console.actions import ActionQuestion, ActionResult, Form, FormFault, action, sentence
 from catalog.console.entitytypes import EntityType, type_of
-from catalog.console.page import ConsolePage, entity_url
+from catalog.console.page import ConsolePage, entity_url, json_text
 from catalog.model.errors import NotFound
 from catalog.model.masking import counted
 from catalog.model.roles import Permission
@@ -131,11 +131,6 @@ class EntityForm:
         }
 
     @property
-    def rest_text(self) -> str:
-        """The attributes that have no field, as JSON."""
-        return _pretty(self.rest)
-
-    @property
     def further(self) -> list[tuple[str, str]]:
         """The attributes without a field that the model has, with what they mean."""
         hidden = self._hidden | {each.name for each in self.fields}
@@ -197,7 +192,7 @@ class EntityForm:
         was, changed, present = _object_in(form, "was"), self.changes_in(form), self._shown
         document = changed.pop(f"{self.kind.singular}base64", None)
         rest = {**self.rest, **{n: changed[n] for n in changed if n not in self._field_names}}
-        fields = MultiDict({"rest": _pretty({n: v for n, v in rest.items() if v is not None})})
+        fields = MultiDict({"rest": json_text({n: v for n, v in rest.items() if v is not None})})
         for each in self.fields:
             if each.name in changed:
                 fields.extend((each.field, text) for text in form.getall(each.field, []))
@@ -220,10 +215,6 @@ class EntityForm:
 
 def _digest_of(document: str) -> str:
     return hashlib.sha256(document.encode()).hexdigest()
-
-
-def _pretty(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
 def _field_for(name: str, about: Mapping[str, Any], value: Any) -> TypedField | None:
@@ -321,7 +312,6 @@ async def _ask_change(page: ConsolePage, form: Form) -> ActionQuestion:
         can_act=not is_copy,
         template=_TEMPLATE,
         values={"entity": found, "epoch": epoch, "conflicts": conflicts, "parent": ""},
-        items=found.rest_text.count("\n"),
         form=renewed,
     )
 

@@ -157,12 +157,7 @@ async def _show_entity(page: ConsolePage, xid: Xid, kind: EntityType) -> web.Res
             values |= await raw_of(page, xid, kind, entity)
         case "about" if xid.kind == "group":
             values["collections"] = await _collections_of(page, xid, kind, entity)
-    lines = _lines_in(values.get("json", "")) + len(values.get("days", ()))
-    if (difference := values.get("difference")) is not None:
-        lines += difference.size
-    if schema is not None:
-        lines += len(schema.fields) + _lines_in(schema.text or "")
-    return await render(page, "entity.html", items=lines, **values)
+    return await render(page, "entity.html", **values)
 
 
 def _edits(page: ConsolePage, xid: Xid) -> Offers:
@@ -175,10 +170,6 @@ def _event_type(entity: Mapping[str, Any]) -> str:
     found = metadata.get("type") if isinstance(metadata, Mapping) else None
     value = found.get("value") if isinstance(found, Mapping) else None
     return value if isinstance(value, str) and "{" not in value else ""
-
-
-def _lines_in(text: str) -> int:
-    return text.count("\n")
 
 
 async def _nothing() -> None:

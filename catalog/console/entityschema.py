@@ -17,7 +17,7 @@ import orjson
 
 from catalog.client.errors import BadAnswer, Refused
 from catalog.console.entitytypes import EntityType
-from catalog.console.page import ConsolePage, local_path
+from catalog.console.page import ConsolePage, json_text, local_path
 from catalog.load.workthread import in_thread
 from catalog.model.xid import Xid
 
@@ -92,7 +92,7 @@ def _as_text(document: bytes) -> str | None:
     # JSON with numbers that a double cannot hold, or nested too deeply, is shown as it is.
     if not _LONG_NUMBER.search(document):
         with contextlib.suppress(orjson.JSONDecodeError, orjson.JSONEncodeError):
-            return orjson.dumps(orjson.loads(document), option=orjson.OPT_INDENT_2).decode()
+            return json_text(orjson.loads(document))
     try:
         return document.decode()
     except UnicodeDecodeError:
@@ -309,7 +309,7 @@ _PROTOBUF = re.compile(
     r"|(?<![\w.])(?:(?P<label>repeated|optional|required)\s++)?"
     r"(?P<type>map\s*+<[\w\s.,]{1,300}+>|[\w.]++)\s++(?P<field>\w++)"
     r"\s*+=\s*+(?P<number>\d++)[^;{}]{0,500}+;"
-    r"|(?P<open>{)|(?P<close>})|\"(?:[^\"\\\n]|\\.)*+(?:\"|(?=\n)|\Z)",
+    r"|(?P<open>{)|(?P<close>})|\"(?:[^\"\\\n]|\\.)*+(?:\"|(?=\n)|\Z)"
 )
 
 

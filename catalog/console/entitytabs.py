@@ -15,7 +15,7 @@ from catalog.client.errors import Refused
 from catalog.console.changepage import ShownDifference, changes_for, days_of, own_authority
 from catalog.console.entitytypes import EntityType
 from catalog.console.nodecalls import place_after
-from catalog.console.page import ENTITIES, ConsolePage, in_words, short_authority
+from catalog.console.page import ENTITIES, ConsolePage, in_words, json_text, short_authority
 from catalog.context import CONTEXT
 from catalog.model.roles import Permission
 from catalog.model.xid import Xid, is_valid_id
@@ -148,7 +148,7 @@ async def raw_of(
     answers = await asyncio.gather(*(page.node.found(path) for _, path in candidates))
     suffix = "$details" if kind.has_document else ""
     return {
-        "json": orjson.dumps(entity, option=orjson.OPT_INDENT_2).decode(),
+        "json": json_text(entity),
         "base": base,
         "suffix": suffix,
         "dialects": [

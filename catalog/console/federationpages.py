@@ -70,7 +70,6 @@ async def show_federation(page: ConsolePage) -> web.Response:
     return await render(
         page,
         "federation.html",
-        items=len(names) ** 2,
         links=[row for row in rows if row.concern is not None],
         well=[row for row in rows if row.concern is None],
         elsewhere=elsewhere[:_MOST_SHOWN],

@@ -249,10 +249,7 @@ def _centres(number: int) -> list[tuple[float, float]]:
 
 
 def _stream(
-    source: str,
-    target: str,
-    found: Sequence[Flow],
-    centres: dict[str, tuple[float, float]],
+    source: str, target: str, found: Sequence[Flow], centres: dict[str, tuple[float, float]]
 ) -> Stream:
     """An arc from region to region, bent to its right, so that both directions are seen."""
     (x1, y1), (x2, y2) = centres[source], centres[target]

@@ -10,12 +10,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Literal
 
-import orjson
 from aiohttp import web
 
 from catalog.console.attention import row_of_link
 from catalog.console.linkactions import link_offers
-from catalog.console.page import ConsolePage, in_words, render, roles_for
+from catalog.console.page import ConsolePage, in_words, json_text, render, roles_for
 from catalog.model.roles import Permission
 from catalog.operations.linkfigures import READ_LINK_FIGURES, FiguresQuery, LinkFigure
 from catalog.operations.links import (
@@ -52,7 +51,6 @@ async def show_link(page: ConsolePage) -> web.Response:
     return await render(
         page,
         "link.html",
-        items=10 * len(conflicts) + len(figures.figures),
         row=row_of_link(link),
         link=link,
         cards=await page.node.cards(sorted(str(each) for each in named)),
@@ -153,7 +151,7 @@ def _text(attributes: dict[str, Any], name: str) -> str:
     value = attributes[name]
     if isinstance(value, str):
         return value[:_LONGEST_VALUE] or '""'
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()[:_LONGEST_VALUE]
+    return json_text(value)[:_LONGEST_VALUE]
 
 
 def _lines(refused: ConflictSide | None, held: ConflictSide | None) -> list[tuple[str, str]]:

@@ -8,12 +8,10 @@ from urllib.parse import urlencode
 import orjson
 from aiohttp import web
 
-from catalog.console.page import ConsolePage, answer_refusal, open_page, page_route, render
+from catalog.console.page import ConsolePage, bare_route, open_page, page_route, render
 from catalog.console.sessions import has_session
-from catalog.http.route import Route
 from catalog.model.roles import Permission
 from catalog.operations.events import LAST_EVENT_ID, READ_EVENTS
-from catalog.operations.operation import Anyone, Operation
 
 _STREAM = "/console/live/events"
 _LONGEST = 1024
@@ -73,16 +71,5 @@ def _command(path: str) -> str:
 
 live_routes = (
     page_route("/console/live", show_live),
-    Route(
-        Operation(
-            method="GET",
-            path=_STREAM,
-            needs=Anyone.UNASKED,
-            is_kept=False,
-            is_bounded=False,
-            has_head=False,
-        ),
-        stream_live,
-        answer_refusal,
-    ),
+    bare_route("GET", _STREAM, stream_live, is_bounded=False, has_head=False),
 )

@@ -15,12 +15,10 @@ from catalog.client.errors import Refused
 from catalog.console import sessions
 from catalog.console.actions import read_form
 from catalog.console.nodecalls import NodeCalls
-from catalog.console.page import LOGIN, answer_refusal, render_bare
+from catalog.console.page import LOGIN, bare_route, render_bare
 from catalog.context import CONTEXT
-from catalog.http.route import Route
 from catalog.model.errors import NotFound
 from catalog.operations.access import WHOAMI
-from catalog.operations.operation import Anyone, Operation
 
 _START = "/console"
 _PROVIDER = f"{LOGIN}/provider"
@@ -175,24 +173,9 @@ def _safe_target(target: str) -> str:
 
 
 login_routes = (
-    *(
-        Route(
-            Operation(method="GET", path=path, needs=Anyone.UNASKED, is_kept=False, has_head=False),
-            handler,
-            answer_refusal,
-        )
-        for path, handler in (
-            (LOGIN, show_login),
-            (_PROVIDER, go_to_provider),
-            (_RETURN, return_from_provider),
-        )
-    ),
-    *(
-        Route(
-            Operation(method="POST", path=path, needs=Anyone.UNASKED, is_kept=False),
-            handler,
-            answer_refusal,
-        )
-        for path, handler in ((LOGIN, log_in), ("/console/logout", log_out))
-    ),
+    bare_route("GET", LOGIN, show_login, has_head=False),
+    bare_route("GET", _PROVIDER, go_to_provider, has_head=False),
+    bare_route("GET", _RETURN, return_from_provider, has_head=False),
+    bare_route("POST", LOGIN, log_in),
+    bare_route("POST", "/console/logout", log_out),
 )

@@ -61,7 +61,6 @@ async def show_health(page: ConsolePage) -> web.Response:
     return await _render(
         page,
         "health.html",
-        items=0 if found is None else len(found.checks),
         waits=waits,
         counts=counts,
         cards=await page.node.cards([each.value for each in counts.authority[:_MOST_OWNERS]]),
@@ -100,7 +99,6 @@ async def show_settings(page: ConsolePage) -> web.Response:
     return await _render(
         page,
         "settings.html",
-        items=len(found or ()),
         given=None if found is None else [each for each in found if each.source != "default"],
         defaults=[each for each in found or () if each.source == "default"],
     )
@@ -117,7 +115,6 @@ async def show_access(page: ConsolePage) -> web.Response:
     return await _render(
         page,
         "operationaccess.html",
-        items=len(requests) + len(rules),
         open_requests=[each for each in requests if each.state == "open"],
         decided=[each for each in requests if each.state != "open"],
         can_ask=can_ask(page),

@@ -6,6 +6,7 @@ a cookie, and not in the URL: a page that is reloaded, kept or sent tells nothin
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import re
@@ -26,8 +27,7 @@ from catalog.console.nodecalls import NodeCalls
 from catalog.console.sessions import cookie_name, is_secure, token_of
 from catalog.console.staticfiles import address_of
 from catalog.http.problems import PROBLEM, problem_of
-from catalog.http.route import Route
-from catalog.load.workthread import aside
+from catalog.http.route import Handler, Route
 from catalog.model import roles
 from catalog.model.concorderrors import Forbidden
 from catalog.model.schema import RESERVED_GROUP_NAMES
@@ -115,6 +115,8 @@ _PLACES: tuple[tuple[str, str, roles.Permission | None], ...] = (
 )
 _LONGEST_LINE = 240
 _MOST_HIGHLIGHTED = 64 * 1024
+# A part of a page is a piece of text of a template, or a value in it.
+_PARTS_AT_ONCE = 200
 _JSON_PART = re.compile(
     # A text that is not closed ends with the document, so that the time stays linear.
     r'(?P<name>"(?:[^"\\]|\\.)*+")(?=\s*+:)|(?P<text>"(?:[^"\\]|\\.)*+(?:"|\\?\Z))'
@@ -209,11 +211,22 @@ def page_route(path: str, show: Show) -> Route:
         return await show(await open_page(request))
 
     answer.__name__ = show.__name__
-    return Route(
-        Operation(method="GET", path=path, needs=Anyone.UNASKED, is_kept=False),
-        answer,
-        answer_error=answer_refusal,
+    return bare_route("GET", path, answer)
+
+
+def bare_route(
+    method: str, path: str, handler: Handler, *, is_bounded: bool = True, has_head: bool = True
+) -> Route:
+    """A route that asks for no credential, and answers refusals by a page."""
+    operation = Operation(
+        method=method,
+        path=path,
+        needs=Anyone.UNASKED,
+        is_kept=False,
+        is_bounded=is_bounded,
+        has_head=has_head,
     )
+    return Route(operation, handler, answer_refusal)
 
 
 async def open_page(request: web.Request) -> ConsolePage:
@@ -225,25 +238,22 @@ async def open_page(request: web.Request) -> ConsolePage:
     token = await token_of(request)
     node = NodeCalls(request, token)
     return ConsolePage(
-        request=request,
-        node=node,
-        reader=await node.call(WHOAMI),
-        has_session=token is not None,
+        request=request, node=node, reader=await node.call(WHOAMI), has_session=token is not None
     )
 
 
 async def render(
-    page: ConsolePage, template: str, *, items: int = 0, status: int = 200, **values: Any
+    page: ConsolePage, template: str, *, status: int = 200, **values: Any
 ) -> web.Response:
-    """A page, made from a template.
-
-    Args:
-        items: the number of rows or lines on the page; a long page does not hold up other requests.
-    """
+    """A page, made from a template; a long page does not hold up other requests."""
     notice = notice_for(page.request) if page.request.method == hdrs.METH_GET else None
     about = {"page": page, "place": page.request.path, "q": "", "notice": notice}
-    found = _TEMPLATES.get_template(template)
-    response = _html(await aside(items, found.render, **{**about, **values}), status=status)
+    parts: list[str] = []
+    for part in _TEMPLATES.get_template(template).generate({**about, **values}):
+        parts.append(part)
+        if not len(parts) % _PARTS_AT_ONCE:
+            await asyncio.sleep(0)
+    response = _html("".join(parts), status=status)
     if notice is not None:
         forget_notice(page.request, response)
     return response
@@ -318,6 +328,11 @@ def web_url(text: Any) -> str | None:
     except ValueError:
         return None
     return text if parts.scheme in ("http", "https") and parts.netloc else None
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON for people."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
 def in_words(seconds: float) -> str:
@@ -425,6 +440,7 @@ def _environment() -> Environment:
         "duration": in_words,
         "entity": entity_url,
         "highlighted": _highlighted,
+        "json": json_text,
         "lasting": _for,
         "local": local_path,
         "place": _place,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -15,6 +15,7 @@ from catalog.console.accesspages import requests_for
 from catalog.console.changepage import changes_for, shown_changes
 from catalog.console.page import ConsolePage, answer_refusal, page_route, render, roles_for
 from catalog.http.route import Route
+from catalog.model.masking import counted
 from catalog.model.roles import ROLES, WHOLE_CATALOG, Permission, Role
 from catalog.operations.access import LIST_TOKENS
 from catalog.operations.links import LIST_LINKS, LinkAnswer
@@ -74,7 +75,6 @@ async def show_start(page: ConsolePage) -> web.Response:
     return await render(
         page,
         "start.html",
-        items=len(concerns),
         concerns=concerns[:_MOST_SHOWN],
         more=max(0, len(concerns) - _MOST_SHOWN),
         types=types,
@@ -171,21 +171,17 @@ def _watched(
     page: ConsolePage,
     links: Sequence[LinkAnswer],
     subscriptions: Sequence[SubscriptionAnswer],
-    reports: Iterable[Reconciliation],
+    reports: Sequence[Reconciliation],
 ) -> str:
     """What was looked at, in words, for a page on which nothing needs a look."""
     parts = []
     if page.may(Permission.REPLICATE):
-        parts.append(_number(len(links), "link", "links"))
+        parts.append(counted(len(links), "links"))
     if page.may(Permission.SUBSCRIBE):
-        parts.append(_number(len(subscriptions), "subscription", "subscriptions"))
+        parts.append(counted(len(subscriptions), "subscriptions"))
     if page.may(Permission.REPLICATE):
-        parts.append(_number(len(list(reports)), "comparison", "comparisons"))
+        parts.append(counted(len(reports), "comparisons"))
     return ", ".join(parts)
-
-
-def _number(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
 
 
 def _is_browser(request: web.Request) -> bool:

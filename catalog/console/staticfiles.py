@@ -68,8 +68,5 @@ async def get_file(request: web.Request) -> web.Response:
 
 
 GET_FILE = Operation(
-    method="GET",
-    path=f"{_PATH}/{{digest}}/{{name}}",
-    needs=Anyone.UNASKED,
-    is_counted=False,
+    method="GET", path=f"{_PATH}/{{digest}}/{{name}}", needs=Anyone.UNASKED, is_counted=False
 )

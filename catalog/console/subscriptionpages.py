@@ -22,7 +22,15 @@ from catalog.console.actions import (
     offers,
 )
 from catalog.console.attention import rank_of, row_of_subscription
-from catalog.console.page import ConsolePage, entity_url, local_path, page_route, render, roles_for
+from catalog.console.page import (
+    ConsolePage,
+    entity_url,
+    json_text,
+    local_path,
+    page_route,
+    render,
+    roles_for,
+)
 from catalog.console.startpage import subscriptions_for
 from catalog.console.subscriptionactions import (
     SUBSCRIPTION,
@@ -155,7 +163,6 @@ async def show_subscriptions(page: ConsolePage) -> web.Response:
     return await render(
         page,
         "subscriptions.html",
-        items=len(rows),
         rows=rows if is_shown else None,
         waking={row.about.id for row in rows if _wakes_link(row.about)},
         faulty=sum(row.concern is not None for row in rows),
@@ -191,7 +198,7 @@ async def show_subscription(page: ConsolePage) -> web.Response:
         delivery=found.status,
         attempts=attempts.root,
         causes=[(each, _letter_offers(page, id, cause=each.reason)) for each in causes.causes],
-        definition=orjson.dumps(definition, option=orjson.OPT_INDENT_2).decode(),
+        definition=json_text(definition),
         offers=subscription_offers(page, found),
     )
 
@@ -212,7 +219,6 @@ async def show_dead_letters(page: ConsolePage) -> web.Response:
     return await render(
         page,
         "deadletters.html",
-        items=len(letters),
         subscription=subscription,
         letters=[(each, _letter_offers(page, id, number=str(each.number))) for each in letters],
         cause=cause,
@@ -233,7 +239,7 @@ async def show_dead_letter(page: ConsolePage) -> web.Response:
         "deadletter.html",
         subscription=subscription,
         letter=found,
-        event=orjson.dumps(found.event, option=orjson.OPT_INDENT_2).decode(),
+        event=json_text(found.event),
         offers=_letter_offers(page, id, number=number),
     )
 

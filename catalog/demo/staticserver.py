@@ -124,11 +124,7 @@ class StaticServer:
         raise KeyError(names)
 
     def _root(self) -> Json:
-        shown = {
-            "specversion": _SPECVERSION,
-            "registryid": self.registryid,
-            **self._common("/"),
-        }
+        shown = {"specversion": _SPECVERSION, "registryid": self.registryid, **self._common("/")}
         for plural, groups in self.groups.items():
             shown |= {f"{plural}url": f"{self.url}/{plural}", f"{plural}count": len(groups)}
         return shown

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -61,7 +62,7 @@ def read_object_file(path: Path) -> dict[str, Any]:
         SourceFileError: the file cannot be read, is larger than 64 MiB or deeper than 64 levels,
             or holds no object.
     """
-    text = _in_utf8(path, _read_stdin() if path == STDIN else _read(path))
+    text = _in_utf8(path, _read(path))
     is_yaml = path.suffix.lower() in _YAML or (path == STDIN and not _BRACE.match(text))
     try:
         source = parse_yaml(text) if is_yaml else parse_json(text)
@@ -83,24 +84,18 @@ def _in_utf8(path: Path, text: bytes) -> bytes:
         raise SourceFileError(message, "Save it in UTF-8.") from error
 
 
-def _read_stdin() -> bytes:
-    text = sys.stdin.buffer.read(LARGEST_BYTES + 1)
-    if len(text) > LARGEST_BYTES:
-        raise SourceFileError(
-            f"The standard input is larger than {LARGEST_BYTES >> 20} MiB.", "Use several files."
-        )
-    return text
-
-
 def _read(path: Path) -> bytes:
+    is_stdin = path == STDIN
     try:
-        if path.is_file() and path.stat().st_size > LARGEST_BYTES:
-            raise SourceFileError(
-                f"{path} is larger than {LARGEST_BYTES >> 20} MiB.", "Split it into several files."
-            )
-        return path.read_bytes()
+        with nullcontext(sys.stdin.buffer) if is_stdin else path.open("rb") as file:
+            text = file.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise SourceFileError(f"{path} cannot be read: {error.strerror}.") from error
+    if len(text) > LARGEST_BYTES:
+        name = "The standard input" if is_stdin else path
+        message = f"{name} is larger than {LARGEST_BYTES >> 20} MiB."
+        raise SourceFileError(message, "Split it into several files.")
+    return text
 
 
 def parse_json(text: bytes, deepest: int = DEEPEST) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from catalog.messages.message import pointer
 from catalog.model.schema import Model
-from catalog.model.xid import Xid
+from catalog.model.xid import Xid, is_valid_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +72,9 @@ def _entities(
 ) -> Iterator[tuple[Xid, str, Mapping[str, Any]]]:
     for plural, kind in model.groups.items():
         for gid, group in _members(groups, plural):
-            if (xid := _valid(Xid(plural, gid))) is None:
+            if not is_valid_id(gid):
                 continue
+            xid = Xid(plural, gid)
             yield xid, pointer(plural, gid), group
             for resources in kind.resources:
                 for rid, resource in _members(group, resources):
@@ -83,12 +84,12 @@ def _entities(
 def _resource(
     xid: Xid, resource: Mapping[str, Any]
 ) -> Iterator[tuple[Xid, str, Mapping[str, Any]]]:
-    if _valid(xid) is None:
+    if not is_valid_id(xid.rid):
         return
     at = pointer(xid.groups, xid.gid, xid.resources, xid.rid)
     yield xid, at, resource
     for vid, version in _members(resource, "versions"):
-        if _valid(xid.version(vid)) is not None:
+        if is_valid_id(vid):
             yield xid.version(vid), at + pointer("versions", vid), version
 
 
@@ -106,10 +107,3 @@ def entity_of(subject: str) -> Xid | None:
     except ValueError:
         return None
     return xid if xid.gid else None
-
-
-def _valid(xid: Xid) -> Xid | None:
-    try:
-        return Xid.parse(str(xid))
-    except ValueError:
-        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -22,6 +23,17 @@ REPAIRABLE: frozenset[FindingName] = frozenset(
     {"missing", "stale", "diverged", "unsigned", "forged", "damaged"}
 )
 """The findings that a repeated fetch can settle; the rest need the decision of a person."""
+MEANINGS: Mapping[FindingName, str] = {
+    "missing": "A link should have brought the entity, and the catalog does not have it.",
+    "stale": "The copy is older than the original, or its authority has deleted it.",
+    "ahead": "The copy is newer than at its authority, which may have lost data.",
+    "orphaned": "Its authority has neither the entity nor a tombstone.",
+    "diverged": "The epochs are equal, and the contents differ.",
+    "collided": "An entity of another authority has its path at the catalog.",
+    "unsigned": "The copy has no signature, and its authority signs everything.",
+    "forged": "The signature is false, or of a key that does not count.",
+    "damaged": "The content is not that of the digest that the catalog has stored.",
+}
 
 
 class NewReconciliation(Body):

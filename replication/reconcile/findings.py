@@ -72,15 +72,6 @@ _ORDER = "authority, origin, catalog, finding"
 
 
 @dataclass(frozen=True, slots=True)
-class WantedRepair:
-    """An origin that a catalog should fetch again, the finding, and the epoch of the reference."""
-
-    origin: Origin
-    finding: FindingName
-    epoch: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Findings:
     """The differences in a frame of an engine with the columns of `Difference`."""
 
@@ -127,8 +118,10 @@ WHERE finding IN ({_quoted(REPAIRABLE)}) GROUP BY catalog, authority ORDER BY ca
 
     def repairs(
         self, catalog: str, authorities: Collection[str], sources: Collection[str]
-    ) -> Iterator[WantedRepair]:
+    ) -> Iterator[tuple[Origin, FindingName, int | None]]:
         """The origins that a catalog should fetch again, parents before their children.
+
+        Each comes with the finding, and with the epoch of the reference.
 
         Args:
             authorities: the authorities whose origins the catalog should fetch; at least one.
@@ -137,8 +130,7 @@ WHERE finding IN ({_quoted(REPAIRABLE)}) GROUP BY catalog, authority ORDER BY ca
         """
         # The differences may exceed the memory, so they are read as they are needed.
         for row in self.engine.stream(self._wanted("ANTI", catalog, authorities, sources)):
-            origin = Origin(row["authority"], row["origin"])
-            yield WantedRepair(origin, row["finding"], row["epoch"])
+            yield Origin(row["authority"], row["origin"]), row["finding"], row["epoch"]
 
     def withheld(self, catalog: str, authorities: Collection[str], sources: Collection[str]) -> int:
         """The number of origins that `repairs` leaves out for the sake of `sources`."""

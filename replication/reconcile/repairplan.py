@@ -102,16 +102,16 @@ def planned(
             names = " and ".join(doubtful)
             progress(f"{catalog.name} is not repaired, as it fetches from {names}")
             continue
-        for wanted in findings.repairs(catalog.name, authorities, sources):
-            named = (catalog.authority, *wanted.origin, wanted.finding, wanted.epoch)
+        for origin, finding, epoch in findings.repairs(catalog.name, authorities, sources):
+            named = (catalog.authority, *origin, finding, epoch)
             yield RepairAction(
                 id=hashlib.sha256("\n".join(map(str, named)).encode()).hexdigest()[:32],
                 catalog=catalog.name,
                 url=catalog.input.url,
-                authority=wanted.origin.authority,
-                origin=wanted.origin.xid,
-                finding=wanted.finding,
-                epoch=wanted.epoch,
+                authority=origin.authority,
+                origin=origin.xid,
+                finding=finding,
+                epoch=epoch,
             )
 
 

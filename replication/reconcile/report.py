@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from catalog.model.confluentattribute import CONFLICTS_ADVICE, SchemaIdConflict
 from catalog.model.masking import counted
 from catalog.model.timestamps import time_of
-from catalog.operations.reconciliations import REPAIRABLE, FindingName
+from catalog.operations.reconciliations import MEANINGS, REPAIRABLE, FindingName
 from replication.deciding.copycontent import DifferingAttribute
 from replication.reconcile.catalogs import Moment, ShrunkCatalog
 from replication.reconcile.explanations import Cause, Uncompared
@@ -39,18 +39,6 @@ FINDINGS_FILE = "findings.parquet"
 SUMMARY_FILE = "summary.json"
 REPORT_FILE = "report.html"
 SUCCESS_FILE = "_SUCCESS"
-
-MEANINGS: Mapping[FindingName, str] = {
-    "missing": "The authority has the entity, and a catalog that should carry it does not.",
-    "stale": "The replica has an older epoch, or the authority has deleted the entity.",
-    "ahead": "The replica has a newer epoch than its authority, which may have lost data.",
-    "orphaned": "The catalog has a replica, and its authority neither the entity nor a tombstone.",
-    "diverged": "Both have the same epoch, but not the same content.",
-    "collided": "An entity of another authority has the same xid at the catalog.",
-    "unsigned": "The copy has no signature, and its authority signs everything.",
-    "forged": "The signature of the copy is false, or of a key that does not count.",
-    "damaged": "The content of the copy is not that of the digest that its catalog has stored.",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import asyncio
 import pickle
 import time
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,10 +15,9 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from catalog.client import Client, CursorExpired
 from catalog.model.entity import Entity, Tombstone
 from replication.feed.feedlines import FeedEnd, read_line
-from replication.reconcile.inputs.capturedinputs import SETTINGS, TopicInput
+from replication.reconcile.inputs.capturedinputs import SETTINGS, TopicInput, copies_in
 from replication.reconcile.inputs.nodeinput import NodeInput
 from replication.transfer.topicaddress import TopicLost, open_topic
-from replication.transfer.topicrecords import read_record
 
 FORMAT = "concord_changes"
 SCHEMA = (
@@ -143,9 +142,9 @@ class _TopicReader(SimpleDataSourceStreamReader):
             else:
                 ends = _positions(end)
             try:
-                return [_row(name, copy) async for copy in _copies(topic, begins, ends)], _offsets(
-                    ends
-                )
+                return [
+                    _row(name, copy) async for copy in copies_in(topic, begins, ends)
+                ], _offsets(ends)
             except TopicLost as error:
                 return [_gap(name, error.message)], _offsets(lasts)
 
@@ -156,16 +155,6 @@ def _offsets(positions: Sequence[int]) -> Offsets:
 
 def _positions(offsets: Offsets) -> tuple[int, ...]:
     return tuple(int(offsets[str(partition)]) for partition in range(len(offsets)))
-
-
-async def _copies(
-    topic: Any, begins: tuple[int, ...], ends: tuple[int, ...]
-) -> AsyncIterator[Entity | Tombstone]:
-    async for records in topic.read_range(dict(enumerate(begins)), dict(enumerate(ends))):
-        for record in records:
-            copy = read_record(record.key, record.value)
-            if isinstance(copy, Entity | Tombstone):
-                yield copy
 
 
 def _row(catalog: str, copy: Entity | Tombstone) -> Row:

@@ -301,10 +301,7 @@ def _header_member(option: str, to_attribute: Any) -> Correspondence:
 
 
 _OF_MESSAGES: Mapping[str, Iterable[Correspondence]] = {
-    _KAFKA: (
-        _header_member("headers", _record_headers),
-        _binding("kafka", "key", "key"),
-    ),
+    _KAFKA: (_header_member("headers", _record_headers), _binding("kafka", "key", "key")),
     "MQTT/5.0": (
         _header_member("user_properties", _user_properties),
         _binding("mqtt", "contentType", "content_type"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -38,6 +38,9 @@ from replication.sources.topicsource import read_state
 from replication.sources.walkedcopies import sealed_copy
 from replication.transfer.topicaddress import open_topic, why_no_topic
 from replication.transfer.topicrecords import Checkpoint, read_record
+
+if TYPE_CHECKING:
+    from replication.transfer.topic import Topic
 
 _ROWS_PER_PART = 100_000
 # The operator of the job has named the servers and brokers, wherever they are.
@@ -166,13 +169,21 @@ class TopicInput:
         copies: dict[Origin, Entity | Tombstone] = {}
         async with open_topic(self.url, SETTINGS) as topic:
             checkpoint, _, bounds = await read_state(topic, None)
-            begins = dict(enumerate(map(max, checkpoint.begins, bounds.begins)))
-            async for records in topic.read_range(begins, dict(enumerate(bounds.ends))):
-                for record in records:
-                    copy = read_record(record.key, record.value)
-                    if isinstance(copy, Entity | Tombstone):
-                        copies[origin_of(copy)] = copy
+            begins = [*map(max, checkpoint.begins, bounds.begins)]
+            async for copy in copies_in(topic, begins, bounds.ends):
+                copies[origin_of(copy)] = copy
         return checkpoint, list(copies.values())
+
+
+async def copies_in(
+    topic: Topic, begins: Sequence[int], ends: Sequence[int]
+) -> AsyncIterator[Entity | Tombstone]:
+    """The copies in a topic between the offsets of each partition, in order."""
+    async for records in topic.read_range(dict(enumerate(begins)), dict(enumerate(ends))):
+        for record in records:
+            copy = read_record(record.key, record.value)
+            if isinstance(copy, Entity | Tombstone):
+                yield copy
 
 
 def capture(

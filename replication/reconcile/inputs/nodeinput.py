@@ -12,12 +12,10 @@ from typing import TypeVar
 import orjson
 import pyarrow as pa
 
-from catalog.client import Answer, Backoff, Client, ClientError, Refused, Retry
+from catalog.client import Backoff, Client, ClientError, Refused, Retry
 from catalog.model.confluentattribute import SchemaIdConflict
 from catalog.operations.feed import DigestSchemaIds
-from catalog.operations.links import LinkAnswer
-from catalog.operations.peers import Handshake
-from catalog.operations.reconciliations import LIST_RECONCILIATIONS, Reconciliation
+from catalog.operations.reconciliations import LIST_RECONCILIATIONS
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog, check_digest_version
 from replication.reconcile.digestrows import BucketRange, parse_rows
 from replication.reconcile.errors import CatalogUnread
@@ -52,29 +50,29 @@ class NodeInput:
         yield self
 
     def survey(self) -> SurveyedCatalog:
-        try:
-            handshake, links, digests, told, schemaids = self.call(_ask)
-            buckets = orjson.loads(digests.body)
-            for version in (handshake.digestversion, buckets["digestversion"]):
-                check_digest_version(self.name, version)
-            return SurveyedCatalog(
-                input=self,
-                authority=handshake.authority,
-                instance=str(handshake.instance),
-                links=tuple(ReportedLink.of(link, self.url) for link in links),
-                fingerprints={bucket: (count, xor) for bucket, count, xor in buckets["buckets"]},
-                as_of=digests.headers.get("Concord-Cursor"),
-                offers=frozenset(handshake.offers),
-                told=told,
-                schemaids=schemaids,
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise CatalogUnread(
-                f"Catalog {self.name} describes itself in a way that this job can't read: "
-                f"{error!r}.",
-                "Check that the versions of Concord of both belong together.",
-                self.name,
-            ) from error
+        return self.call(self._survey)
+
+    async def _survey(self, client: Client) -> SurveyedCatalog:
+        digests = await client.request("GET", "/replication/digests")
+        told, handshake, links = (
+            await client.call(LIST_RECONCILIATIONS),
+            await client.handshake(),
+            await client.links(),
+        )
+        buckets = orjson.loads(digests.body)
+        for version in (handshake.digestversion, buckets["digestversion"]):
+            check_digest_version(self.name, version)
+        return SurveyedCatalog(
+            input=self,
+            authority=handshake.authority,
+            instance=str(handshake.instance),
+            links=tuple(ReportedLink.of(link, self.url) for link in links),
+            fingerprints={bucket: (count, xor) for bucket, count, xor in buckets["buckets"]},
+            as_of=digests.headers.get("Concord-Cursor"),
+            offers=frozenset(handshake.offers),
+            told=told.reconciliations,
+            schemaids=await _schema_ids(client),
+        )
 
     def read(self, buckets: BucketRange, *, verify: bool, is_signed: bool) -> list[pa.RecordBatch]:
         params = {
@@ -98,7 +96,8 @@ class NodeInput:
         """Run `send` with a client of the catalog, in a new event loop.
 
         Raises:
-            CatalogUnread: the catalog refused a request, or could not be read in several attempts.
+            CatalogUnread: the catalog refused a request, could not be read in several attempts, or
+                gave an answer that `send` cannot read.
         """
 
         # The task returns no result, because `asyncio.run` would format the result, with the body
@@ -115,6 +114,12 @@ class NodeInput:
             asyncio.run(connect())
         except ClientError as error:
             raise self._explained(error) from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise CatalogUnread(
+                f"Catalog {self.name} answers in a way that this job can't read: {error!r}.",
+                "Check that the versions of Concord of both belong together.",
+                self.name,
+            ) from error
         return results[0]
 
     def _explained(self, error: ClientError) -> CatalogUnread:
@@ -128,20 +133,6 @@ class NodeInput:
             "Check that it runs and that its URL is right, then start the job again.",
             self.name,
         )
-
-
-async def _ask(
-    client: Client,
-) -> tuple[Handshake, list[LinkAnswer], Answer, list[Reconciliation], Sequence[SchemaIdConflict]]:
-    digests = await client.request("GET", "/replication/digests")
-    told = (await client.call(LIST_RECONCILIATIONS)).reconciliations
-    return (
-        await client.handshake(),
-        await client.links(),
-        digests,
-        told,
-        await _schema_ids(client),
-    )
 
 
 async def _schema_ids(client: Client) -> Sequence[SchemaIdConflict]:

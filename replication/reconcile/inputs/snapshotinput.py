@@ -152,12 +152,7 @@ def _lacks_values(dataset: ds.Dataset) -> bool:
 
 
 def write_snapshot(
-    given: Input,
-    directory: str,
-    *,
-    verify: bool,
-    work: Path,
-    progress: Callable[[str], None],
+    given: Input, directory: str, *, verify: bool, work: Path, progress: Callable[[str], None]
 ) -> int:
     """Write a snapshot of a catalog into a new or empty directory; return the number of rows.
 
