@@ -22,7 +22,6 @@ from catalog.operations.changes import (
     READ_CHANGE,
     CatalogChangesQuery,
     ChangeEntry,
-    Compatibility,
     DiffAnswer,
     DiffLine,
     essence_of,
@@ -38,13 +37,13 @@ class ShownVerdict:
 
     Args:
         says: the answer as a sentence.
-        means: what was compared, in words.
+        text: what was compared, in words.
         why: what breaks.
     """
 
     is_ok: bool
     says: str
-    means: str
+    text: str
     why: str
 
 
@@ -76,20 +75,24 @@ class ShownDifference:
 
     @property
     def verdicts(self) -> list[ShownVerdict]:
-        found: list[ShownVerdict] = []
         if not self.answer.lines:
-            return found
-        if (old := self.answer.forward) is not None:
-            says = "Older readers keep working" if old.compatible else "It breaks older readers"
-            means = "the older schema reads newer data: forward compatible"
-            means = means if old.compatible else "the older schema cannot read newer data"
-            found.append(ShownVerdict(is_ok=old.compatible, says=says, means=means, why=_why(old)))
-        if (new := self.answer.backward) is not None:
-            says = "Newer readers read older data" if new.compatible else "It breaks newer readers"
-            means = "the newer schema reads older data: backward compatible"
-            means = means if new.compatible else "the newer schema cannot read older data"
-            found.append(ShownVerdict(is_ok=new.compatible, says=says, means=means, why=_why(new)))
-        return found
+            return []
+        found = (
+            (self.answer.forward, "Older readers keep working", "older", "newer", "forward"),
+            (self.answer.backward, "Newer readers read older data", "newer", "older", "backward"),
+        )
+        return [
+            ShownVerdict(
+                is_ok=verdict.compatible,
+                says=says if verdict.compatible else f"It breaks {reader} readers",
+                text=f"the {reader} schema reads {data} data: {name} compatible"
+                if verdict.compatible
+                else f"the {reader} schema cannot read {data} data",
+                why=verdict.reason or "",
+            )
+            for verdict, says, reader, data, name in found
+            if verdict is not None
+        ]
 
     @property
     def lines(self) -> list[ShownLine]:
@@ -100,10 +103,6 @@ class ShownDifference:
     def text(self) -> list[ShownLine]:
         """The lines of the attributes as JSON."""
         return list(_shown(self.answer.text or ()))
-
-
-def _why(verdict: Compatibility) -> str:
-    return verdict.reason or ""
 
 
 def _shown(lines: Sequence[DiffLine]) -> Iterator[ShownLine]:

@@ -62,7 +62,7 @@ async def schema_of(
 
 async def _read_schema(page: ConsolePage, path: str, format: str) -> ShownSchema | None:
     try:
-        document = await page.node.document(path)
+        document = (await page.node.request("GET", path)).body
         return await in_thread(_shown_schema, path, format, document)
     except BadAnswer:
         # The document is elsewhere, or too large.

@@ -66,10 +66,6 @@ class NodeCalls(InProcessCalls):
             raise Refused(Problem.read(response.status, content, response.reason or ""))
         return response
 
-    async def document(self, path: str) -> bytes:
-        """The bytes of a document of the catalog."""
-        return (await self.request("GET", path)).body
-
     async def told(self, asking: Awaitable[T], *statuses: int) -> tuple[T | None, str]:
         """An answer, or in words why the node refuses the request.
 

@@ -145,6 +145,7 @@ WHERE finding IN ({_quoted(REPAIRABLE)}) GROUP BY catalog, authority ORDER BY ca
 
     def _first(self, most: int, each: str, order: str) -> list[Difference]:
         """The first `most` differences of each combination of the columns `each`."""
+        # For a condition on `place`, Spark keeps `most` rows of a combination while it sorts.
         text = f"""
 WITH numbered AS (
     SELECT *, row_number() OVER (PARTITION BY {each} ORDER BY {_ORDER}) AS place FROM {{found}}

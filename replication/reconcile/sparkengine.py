@@ -118,6 +118,7 @@ class SparkEngine:
         return [row.asDict() for row in self._session.table(frame).collect()]
 
     def stream(self, frame: str) -> Iterator[dict[str, Any]]:
+        # The iterator holds one partition at a time.
         return (row.asDict() for row in self._session.table(frame).toLocalIterator())
 
     def write(self, frame: str, path: Path) -> None:
