@@ -47,6 +47,7 @@ from catalog.store.schemaids import RegistrationRow
 
 _Layer = TypeVar("_Layer", Metadata, RuleSet)
 _TEXTS = ("name", "doc", "kind", "mode", "type", "tags", "params", "expr", "onSuccess", "onFailure")
+_RESERVED = "confluent:reserved"
 
 
 def with_version(metadata: Metadata | None, version: int) -> Metadata:
@@ -107,9 +108,6 @@ def _hashed_rule(rule: SchemaRule) -> Iterable[str | bytes | None]:
             yield value
     if rule.disabled:
         yield b"\x01"
-
-
-_RESERVED = "confluent:reserved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,9 @@ ANY_CONTEXT = "*"
 _ANY_PREFIX = ":*:"
 _RESERVED = ("__GLOBAL", "__EMPTY")
 _LONGEST_NAME = 1024
+DEFAULT_CONFIG = Config(compatibilityLevel="BACKWARD")
+_MOST_REMEMBERED = 1000
+_remembered: OrderedDict[bytes, Mapping[str, Any]] = OrderedDict()
 
 
 class SubjectName(NamedTuple):
@@ -82,9 +85,6 @@ def read_context(text: str) -> str:
 
 READWRITE, IMPORT, FORWARD = "READWRITE", "IMPORT", "FORWARD"
 MODES = (READWRITE, "READONLY", "READONLY_OVERRIDE", IMPORT, FORWARD)
-DEFAULT_CONFIG = Config(compatibilityLevel="BACKWARD")
-_MOST_REMEMBERED = 1000
-_remembered: OrderedDict[bytes, Mapping[str, Any]] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,9 @@ from catalog.store.database import Connection
 from catalog.store.links import Link
 
 _NOT_OFFERED = ("dek-registry", "catalog", "associations", "tags")
+_MOST_LISTED = 10_000
+_STARTING: tuple[State, ...] = ("new", "copying")
+_TYPES = (SCHEMA_GROUPS, f"{SCHEMA_GROUPS}/{SCHEMAS}")
 
 
 async def get_root(request: web.Request) -> web.Response:
@@ -84,11 +87,6 @@ async def refuse_path(request: web.Request) -> web.Response:
             "kept here",
         )
     raise ApiNotFound(request.path)
-
-
-_MOST_LISTED = 10_000
-_STARTING: tuple[State, ...] = ("new", "copying")
-_TYPES = (SCHEMA_GROUPS, f"{SCHEMA_GROUPS}/{SCHEMAS}")
 
 
 async def list_exporters(request: web.Request) -> web.Response:

@@ -32,6 +32,10 @@ from catalog.store.locks import Touched
 from catalog.writing.outcome import Outcome
 from catalog.writing.transaction import Composer
 
+# Larger requests lock the catalog as a whole: a database has room for a few thousand locks, and
+# a service takes two locks.
+_MOST_LOCKED = 100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
@@ -128,11 +132,6 @@ def _joined(earlier: Operation | None, later: Put, epoch: int) -> Put:
         return later
     least = max(epoch + 1, earlier.least_epoch + 1, later.least_epoch)
     return replace(later, must_exist=earlier.must_exist, epoch=earlier.epoch, least_epoch=least)
-
-
-# Larger requests lock the catalog as a whole: a database has room for a few thousand locks, and
-# a service takes two locks.
-_MOST_LOCKED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

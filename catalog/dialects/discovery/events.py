@@ -33,6 +33,8 @@ _PLAIN = ("description", "datacontenttype", "dataschematype")
 _SHOWN_TYPES = {name.lower(): name for name in CONTEXT_TYPES} | {"urireference": "URI-reference"}
 
 Json = dict[str, Any]
+_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9\-._~:@]")
+_LONGEST_SLUG = 100
 
 
 def as_object(value: Any) -> Json:
@@ -219,10 +221,6 @@ def _put_extensions(
     own.pop("extensions", None)
     if extensions is not None and (not extensions or extensions != _extensions(metadata, {})):
         own["extensions"] = extensions
-
-
-_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9\-._~:@]")
-_LONGEST_SLUG = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

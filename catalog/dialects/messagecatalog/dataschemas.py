@@ -16,6 +16,7 @@ import uri_template
 
 from catalog.dialects.bodypath import BodyPath, checked_members, checked_object, text_in
 from catalog.formats.checker import CheckedDocument, Direction, comparison, validation
+from catalog.formats.families import RULES
 from catalog.messages.values import is_now
 from catalog.model.capabilities import Capabilities
 from catalog.model.concorderrors import UnresolvedConflict
@@ -26,6 +27,22 @@ from catalog.writing.validation import DocumentChecker
 _MOST_CHARACTERS = 4000
 # Bounds the time to parse a template, which blocks every concurrent request.
 _MOST_EXPRESSIONS = 64
+# Schema formats with different names in the Message Catalog API and natively.
+_NATIVE = {"Avro": "Avro", "JSON": "JSONSchema", "Protobuf": "Protobuf/3"}
+_SHOWN = {"avro": "Avro", "jsonschema": "JSON", "protobuf": "Protobuf"}
+_DRAFTS = {
+    "http://json-schema.org/draft-04/schema": "JSONSchema/draft-04",
+    "http://json-schema.org/draft-06/schema": "JSONSchema/draft-06",
+    "http://json-schema.org/draft-07/schema": "JSONSchema/draft-07",
+    "https://json-schema.org/draft/2019-09/schema": "JSONSchema/draft/2019-09",
+    "https://json-schema.org/draft/2020-12/schema": "JSONSchema/draft/2020-12",
+}
+POLICIES = ("none", *RULES)
+_DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
+    "backward": ("backward",),
+    "forward": ("forward",),
+    "full": ("backward", "forward"),
+}
 
 
 def check_template(value: Any, place: BodyPath) -> Mapping[str, Any]:
@@ -136,18 +153,6 @@ def fits(kind: str, value: Any) -> bool:
     return True
 
 
-# Schema formats with different names in the Message Catalog API and natively.
-_NATIVE = {"Avro": "Avro", "JSON": "JSONSchema", "Protobuf": "Protobuf/3"}
-_SHOWN = {"avro": "Avro", "jsonschema": "JSON", "protobuf": "Protobuf"}
-_DRAFTS = {
-    "http://json-schema.org/draft-04/schema": "JSONSchema/draft-04",
-    "http://json-schema.org/draft-06/schema": "JSONSchema/draft-06",
-    "http://json-schema.org/draft-07/schema": "JSONSchema/draft-07",
-    "https://json-schema.org/draft/2019-09/schema": "JSONSchema/draft/2019-09",
-    "https://json-schema.org/draft/2020-12/schema": "JSONSchema/draft/2020-12",
-}
-
-
 def check_schema(value: Any, place: BodyPath) -> None:
     """Raise `InvalidAttribute` for an invalid data schema."""
     schema = checked_object(value, place)
@@ -235,17 +240,6 @@ def _native_format(kind: str, document: Any) -> str:
     if kind == "JSON" and isinstance(document, dict):
         return _DRAFTS.get(str(document.get("$schema", "")).removesuffix("#"), "JSONSchema")
     return _NATIVE.get(kind, kind)
-
-
-POLICIES = (
-    *("none", "backward", "backward_transitive", "forward", "forward_transitive"),
-    *("full", "full_transitive"),
-)
-_DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
-    "backward": ("backward",),
-    "forward": ("forward",),
-    "full": ("backward", "forward"),
-}
 
 
 def check_policy_name(value: Any, place: BodyPath) -> None:

@@ -23,6 +23,8 @@ from catalog.store import entities as store
 from catalog.store import linksources
 from catalog.store.database import Connection
 
+_LONGEST_URI = 4096
+
 
 async def latest_version(
     connection: Connection, context: Context, loaded: Loaded, resource: Entity
@@ -112,9 +114,6 @@ async def _candidates(connection: Connection, reference: uris.DefinitionUri) -> 
         for id in groups
     ]
     return [Xid.parse(xid) for xid in sorted(await store.load(connection, xids))]
-
-
-_LONGEST_URI = 4096
 
 
 async def list_groups(request: web.Request) -> web.Response:

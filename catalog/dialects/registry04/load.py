@@ -40,6 +40,10 @@ from catalog.reading.tree import (
 from catalog.store import entities as store
 from catalog.store.database import Connection
 
+# The most entities in an answer; larger collections have to be read page by page.
+MOST_ENTITIES = 20_000
+_PAGE_BY_PAGE = "Read its collections page by page instead."
+
 
 class Layout:
     """Lays entities out for the clients of one registry.
@@ -143,11 +147,6 @@ def latest_version(loaded: Loaded, resource: Entity) -> Entity:
     if not versions:
         raise NotFound(resource.xid, detail="None of its versions is here.")
     return versions[latest_of(versions)]
-
-
-# The most entities in an answer; larger collections have to be read page by page.
-MOST_ENTITIES = 20_000
-_PAGE_BY_PAGE = "Read its collections page by page instead."
 
 
 @dataclass(slots=True, kw_only=True)

@@ -19,6 +19,16 @@ CLOUDEVENTS_ENVELOPE = "CloudEvents/1.0"
 
 Json: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Literal["endpoint", "definitionGroup", "schemaGroup", "definition", "schema"]
+# The native names of these protocols have no version.
+_UNVERSIONED_PROTOCOLS = frozenset({"HTTP", "KAFKA", "NATS"})
+_PROTOCOLS = {"AMQP": "AMQP/1.0", "MQTT": "MQTT/5.0"}
+_PROTOCOLS |= {name: name for name in ("AMQP/1.0", "MQTT/5.0", "MQTT/3.1.1")}
+_ENVELOPES = {"CLOUDEVENTS": CLOUDEVENTS_ENVELOPE, "CLOUDEVENTS/1.0": CLOUDEVENTS_ENVELOPE}
+# Some examples of the specification omit the last letter of a plural.
+_PATH = re.compile(
+    r"/(?P<groups>endpoints?|definitionGroups?|schemaGroups?)/(?P<gid>[^/]+)"
+    r"(?:/(?P<resources>definitions?|schemas?)/(?P<rid>[^/]+)(?:/versions/(?P<vid>[^/]+))?)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +56,6 @@ GROUP_TYPES: Mapping[str, tuple[Collection, Collection]] = {
     "schemaGroups": (_SCHEMA_GROUPS, _SCHEMAS),
 }
 _BY_NATIVE = {group.native: (group, resource) for group, resource in GROUP_TYPES.values()}
-
-# The native names of these protocols have no version.
-_UNVERSIONED_PROTOCOLS = frozenset({"HTTP", "KAFKA", "NATS"})
-_PROTOCOLS = {"AMQP": "AMQP/1.0", "MQTT": "MQTT/5.0"}
-_PROTOCOLS |= {name: name for name in ("AMQP/1.0", "MQTT/5.0", "MQTT/3.1.1")}
-_ENVELOPES = {"CLOUDEVENTS": CLOUDEVENTS_ENVELOPE, "CLOUDEVENTS/1.0": CLOUDEVENTS_ENVELOPE}
 
 
 def path_of(xid: Xid) -> str:
@@ -135,13 +139,6 @@ def _types(model: Model, plural: str) -> Types | None:
     if group_type is None or resource_type is None:
         return None
     return Types(group=group, resource=resource, group_type=group_type, resource_type=resource_type)
-
-
-# Some examples of the specification omit the last letter of a plural.
-_PATH = re.compile(
-    r"/(?P<groups>endpoints?|definitionGroups?|schemaGroups?)/(?P<gid>[^/]+)"
-    r"(?:/(?P<resources>definitions?|schemas?)/(?P<rid>[^/]+)(?:/versions/(?P<vid>[^/]+))?)?"
-)
 
 
 @dataclass(frozen=True, slots=True)

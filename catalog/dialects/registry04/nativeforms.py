@@ -47,6 +47,14 @@ _PROPERTY_TYPES = frozenset(
 _SECTIONS = ("attributes", "properties", "header", "headers", "application-properties")
 _ANNOTATIONS = ("message-annotations", "delivery-annotations", "footer")
 _PLURAL = frozenset({*_SECTIONS, *_ANNOTATIONS, "query", "user-properties"})
+# A new version of a schema is compatible with every earlier version.
+# Source: CloudEvents Registry 0.4, "Resource: schemas".
+_SCHEMA_COMPATIBILITY = "backward_transitive"
+# No entity has this epoch, so a write that expects the epoch fails if the entity exists.
+UNUSED_EPOCH = 2**62
+_METADATA = ("name", "description", "tags", "docs", "createdBy", "modifiedBy", "type")
+# Attributes of a single version, not inherited by the next version.
+_OF_ONE = frozenset({"ancestorid", "contenttype", REGISTRY04_ATTRIBUTE})
 
 
 def check_body(kind: Kind, subject: str, body: Mapping[str, Any]) -> None:
@@ -188,16 +196,6 @@ def creation_of(subject: str, body: Mapping[str, Any]) -> Json:
             raise InvalidAttribute(subject, name=name, error_detail=str(error)) from error
     created = body.get("createdOn")
     return {} if created is None else {"createdat": created}
-
-
-# A new version of a schema is compatible with every earlier version.
-# Source: CloudEvents Registry 0.4, "Resource: schemas".
-_SCHEMA_COMPATIBILITY = "backward_transitive"
-# No entity has this epoch, so a write that expects the epoch fails if the entity exists.
-UNUSED_EPOCH = 2**62
-_METADATA = ("name", "description", "tags", "docs", "createdBy", "modifiedBy", "type")
-# Attributes of a single version, not inherited by the next version.
-_OF_ONE = frozenset({"ancestorid", "contenttype", REGISTRY04_ATTRIBUTE})
 
 
 def native_group(types: Types, layout: Layout, path: str, body: Mapping[str, Any]) -> Json:
