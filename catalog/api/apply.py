@@ -11,7 +11,6 @@ from catalog.api.documents import read_registry
 from catalog.api.writeanswer import find_notes, notes_as_json
 from catalog.context import CONTEXT, Context
 from catalog.http.body import MOST_DEPTH, most_values_of
-from catalog.http.conditions import READING
 from catalog.http.responses import interaction_headers, json_response
 from catalog.load.workthread import aside
 from catalog.model.change import EntityDifference, ValueChange, differences_between
@@ -19,6 +18,7 @@ from catalog.model.errors import ActionNotSupported, BadFlag, BadRequest, Malfor
 from catalog.model.interaction import Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, is_valid_id
+from catalog.operations.operation import READING
 from catalog.writing.apply import Apply, Ownership, roots_of
 from catalog.writing.outcome import Outcome
 

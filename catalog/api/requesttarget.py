@@ -9,7 +9,6 @@ from urllib.parse import unquote
 
 from aiohttp import hdrs, web
 
-from catalog.http.conditions import READING
 from catalog.model.capabilities import Capabilities
 from catalog.model.errors import (
     ActionNotSupported,
@@ -22,6 +21,7 @@ from catalog.model.errors import (
 )
 from catalog.model.schema import RESERVED_GROUP_NAMES, Model, ResourceType
 from catalog.model.xid import Xid, is_valid_id
+from catalog.operations.operation import READING
 
 _DETAILS = "$details"
 

@@ -15,8 +15,6 @@ from catalog.model.errors import NotFound
 from catalog.store.database import Connection
 from catalog.writing.transaction import Condition
 
-READING = ("GET", "HEAD", "OPTIONS")
-
 _TAG = re.compile(r'(W/)?("[^"]*")')
 # The prefixes of headers with metadata: of the native API, and of edition 0.4.
 _METADATA = ("xregistry-", "registry-")

@@ -17,9 +17,9 @@ from urllib.parse import unquote
 from aiohttp import HttpVersion11, hdrs, web
 
 from catalog.context import BASE_URL, Context
-from catalog.http.conditions import READING
 from catalog.model.concorderrors import OriginRefused, UnknownHost
 from catalog.model.errors import BadRequest, HeaderError, MalformedId, ParsingData
+from catalog.operations.operation import READING
 
 _LONGEST = 300
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._~-]{1,253}))(?::([0-9]{1,5}))?", re.ASCII)

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from catalog.context import CLIENT, CONTEXT, Context
-from catalog.http.conditions import READING, REVALIDATE, has_tag, not_modified
+from catalog.http.conditions import REVALIDATE, has_tag, not_modified
 from catalog.load.limiter import Share, Things
 from catalog.model.caller import EVERYTHING
 from catalog.model.concorderrors import (
@@ -21,6 +21,7 @@ from catalog.model.concorderrors import (
 )
 from catalog.model.errors import ServerBusy, TooLarge, XRegistryError
 from catalog.model.interaction import Interaction
+from catalog.operations.operation import READING
 from catalog.settings import Settings
 from catalog.store.accessrules import digest_paths
 

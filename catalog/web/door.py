@@ -32,7 +32,7 @@ from catalog.audit.audittrail import author_of, note_refusal
 from catalog.context import CLIENT, CONTEXT, SHARED, Context, SharedState
 from catalog.http.body import release_body
 from catalog.http.clientconnections import ClientConnection, client_address, source_of
-from catalog.http.conditions import NEVER_KEPT, READING, answer_conditionally
+from catalog.http.conditions import NEVER_KEPT, answer_conditionally
 from catalog.http.flags import Flags
 from catalog.http.positionwait import READ_AS_OF, wait_for_positions
 from catalog.http.problems import PROBLEM, cut_short, has_begun, point_to_authority
@@ -53,7 +53,7 @@ from catalog.model.capabilities import Capabilities
 from catalog.model.concorderrors import TooManyAttempts, Unauthenticated
 from catalog.model.roles import Permission
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext, current_trace
-from catalog.operations.operation import Anyone, Need, Operation
+from catalog.operations.operation import READING, Anyone, Need, Operation
 from catalog.store.connections import StatementsOutdated
 from catalog.store.locks import ConfigurationChanged
 from catalog.telemetry.tracing import Span
