@@ -7,7 +7,7 @@ its target.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 from urllib.parse import unquote
@@ -136,7 +136,8 @@ class ReferenceReader:
         for xid, each in targets.items():
             # Of a group that was not asked for, other members would use up the bound.
             is_above = each.kind == "group" and xid not in xids
-            (groups if is_above else keys).update(self._keys(each))
+            urls = {f"{root}{each.origin}" for root in self._roots(each.authority)}
+            (groups if is_above else keys).update({each.xid, each.origin, *urls})
             keys |= await self._address_keys(each)
         sources = await find_referring(self._connection, keys, groups, MOST_EDGES + 1)
         wanted = {*xids, *above}
@@ -152,11 +153,6 @@ class ReferenceReader:
         """The references of entities, and of what is below them."""
         sources = await load_referring(self._connection, xids, MOST_EDGES + 1)
         return await self._resolved(sources, xids), len(sources) <= MOST_EDGES
-
-    def _keys(self, entity: Entity) -> set[str]:
-        """The keys by which references may name an entity."""
-        urls = {f"{root}{entity.origin}" for root in self._roots(entity.authority)}
-        return {entity.xid, entity.origin, *urls}
 
     async def _address_keys(self, entity: Entity) -> set[str]:
         """The keys of the addresses by which references may name the versions of a schema."""
@@ -189,11 +185,13 @@ class ReferenceReader:
         ]
         places = {place for _, _, each in possible for place in each}
         origins = [place for place in places if isinstance(place, Origin)]
-        here = {e.xid for e in (await load(self._connection, _xids(places))).values()}
+        xids = [place for place in places if isinstance(place, str)]
+        here = (await load(self._connection, xids)).keys()
         by_origin = await load_by_origin(self._connection, origins) if origins else {}
         return [
             _Seen(
-                source=_shown(source.xid, asked),
+                # A resource stands for its default version, unless the version was asked for.
+                source=source.xid if source.xid in asked else resource_of(source.xid),
                 target=_first_here(each, here, by_origin)
                 or await self._addressed(source, reference),
                 reference=reference,
@@ -208,7 +206,10 @@ class ReferenceReader:
             return None
         text = reference.text.removeprefix("#").partition("#")[0]
         root, _, rest = text.partition(f"{addresses.root}/")
-        authority = self._authority_at(root) if root else source.authority
+        authority = source.authority
+        if root:
+            known = {self._own, *self._authority_bases}
+            authority = next((each for each in known if root in self._roots(each)), root)
         asked = (f"{addresses.root}/{rest}", authority)
         if asked not in self._looked_up:
             if len(self._looked_up) >= _MOST_ADDRESSES:
@@ -217,11 +218,6 @@ class ReferenceReader:
             found = await addresses.find(*asked)
             self._looked_up[asked] = None if found is None else str(found)
         return self._looked_up[asked]
-
-    def _authority_at(self, root: str) -> str:
-        """The authority whose catalog has its root at a URL."""
-        known = {self._own, *self._authority_bases}
-        return next((each for each in known if root in self._roots(each)), root)
 
     def _places(self, source: Entity, reference: EntityReference) -> list[str | Origin]:
         """The xids here and the origins that a reference may mean, likeliest first."""
@@ -259,12 +255,8 @@ def _paths(key: str) -> Sequence[str]:
     return found or ([key] if xid.kind == "group" else [])
 
 
-def _xids(places: Iterable[str | Origin]) -> list[str]:
-    return [place for place in places if isinstance(place, str)]
-
-
 def _first_here(
-    places: Iterable[str | Origin], here: set[str], by_origin: Mapping[Origin, Entity]
+    places: Iterable[str | Origin], here: Collection[str], by_origin: Mapping[Origin, Entity]
 ) -> str | None:
     for place in places:
         if isinstance(place, Origin):
@@ -273,11 +265,6 @@ def _first_here(
         elif place in here:
             return place
     return None
-
-
-def _shown(xid: str, asked: Sequence[str]) -> str:
-    """The xid of a source; a resource stands for its default version, unless that was asked for."""
-    return xid if xid in asked else resource_of(xid)
 
 
 def _edges(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import islice
 from typing import Any, Literal
 
 import orjson
@@ -117,20 +118,11 @@ def fields_between(older: bytes, newer: bytes) -> list[FieldDifference] | None:
 
 def _fields(document: bytes) -> Mapping[str, str]:
     """The types of the fields of a schema, by path."""
-    found: dict[str, str] = {}
-    pairs = _pairs(document)
-    for path, type in pairs:
-        if len(found) >= MOST_FIELDS:
-            break
-        found[path] = type
-    return found
-
-
-def _pairs(document: bytes) -> Iterator[tuple[str, str]]:
     try:
-        return _in_json(orjson.loads(document), "", 0)
+        pairs = _in_json(orjson.loads(document), "", 0)
     except orjson.JSONDecodeError:
-        return _in_protobuf(document.decode(errors="replace"))
+        pairs = _in_protobuf(document.decode(errors="replace"))
+    return dict(islice(pairs, MOST_FIELDS))
 
 
 def _in_json(schema: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:

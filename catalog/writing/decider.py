@@ -61,7 +61,10 @@ class Decider:
             XRegistryError: the interaction is refused, with every violation found.
             MustBeginAgain: the interaction needs the lock on the whole catalog.
         """
-        stored = {**before, **await self._below(interaction)}
+        # Resources to be deleted were read with their versions already.
+        groups = [str(delete.xid) for delete in interaction.deletes if delete.xid.kind == "group"]
+        below = await self.content.load_subtrees(groups) if groups else []
+        stored = {**before, **{row.xid: row for row in below}}
         entities = max(interaction.size, len(stored))
         drafts = await aside(
             entities,
@@ -100,12 +103,6 @@ class Decider:
             tombstones=await self.content.load_tombstones(created) if created else {},
             left_alone=plan.left_alone,
         )
-
-    async def _below(self, interaction: Interaction) -> dict[str, Entity]:
-        """The entities below groups to be deleted; resources to be deleted were read already."""
-        groups = [str(delete.xid) for delete in interaction.deletes if delete.xid.kind == "group"]
-        rows = await self.content.load_subtrees(groups) if groups else []
-        return {row.xid: row for row in rows}
 
     async def _referred(
         self, interaction: Interaction, before: Mapping[str, Entity]
