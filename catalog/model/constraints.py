@@ -143,7 +143,9 @@ def _constraint(kind: GroupType, key: str, aspects: Mapping[str, Any]) -> Constr
         equals=parse_path(equals) if equals else (),
     )
     if constraint.equals:
-        twin = _static(_comparable(kind), constraint.equals, dotted(constraint.equals))
+        id = f"{kind.singular}id"
+        comparable = {**kind.own_attributes, id: kind.attributes[id]}
+        twin = _static(comparable, constraint.equals, dotted(constraint.equals))
         if twin.type != attribute.type:
             raise ValueError(f'"{key}" is a {attribute.type}, and "{equals}" a {twin.type}')
     return constraint
@@ -152,11 +154,6 @@ def _constraint(kind: GroupType, key: str, aspects: Mapping[str, Any]) -> Constr
 def _constrainable(resource: ResourceType) -> dict[str, Attribute]:
     ids = ("versionid", f"{resource.singular}id")
     return {**resource.version_attributes, **{id: resource.attributes[id] for id in ids}}
-
-
-def _comparable(kind: GroupType) -> dict[str, Attribute]:
-    id = f"{kind.singular}id"
-    return {**kind.own_attributes, id: kind.attributes[id]}
 
 
 def _static(attributes: Mapping[str, Attribute], path: Sequence[str], text: str) -> Attribute:

@@ -132,7 +132,11 @@ def without_repeated(upserts: Sequence[ResourceUpsert], model: Model) -> Iterato
         if target is not None:
             id = f"{model.singular_of(upsert.xid)}id"
             if _content(upsert, id) == _content(target, id):
-                upsert = _only_reference(upsert, id)
+                parts = (upsert.default or {}, upsert.meta or {})
+                kept = [{k: v for k, v in part.items() if k in (id, "xref")} for part in parts]
+                upsert = replace(
+                    upsert, default=kept[0], meta=kept[1], versions=(), has_versions=False
+                )
         yield upsert
 
 
@@ -145,9 +149,3 @@ def _content(upsert: ResourceUpsert, id: str) -> tuple[Any, ...]:
 
 def _without_local(body: Body, id: str) -> Mapping[str, Any]:
     return {name: value for name, value in body.items() if name not in _LOCAL | {id}}
-
-
-def _only_reference(upsert: ResourceUpsert, id: str) -> ResourceUpsert:
-    parts = (upsert.default or {}, upsert.meta or {})
-    default, meta = ({k: v for k, v in part.items() if k in (id, "xref")} for part in parts)
-    return replace(upsert, default=default, meta=meta, versions=(), has_versions=False)

@@ -8,7 +8,6 @@ beyond the resource are in `catalog.writing.checks`, between `ResourcePlan.upser
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from catalog.model import errors
 from catalog.model.confluentattribute import CONFLUENT, kept_names, schema_id_of
@@ -157,18 +156,16 @@ class ResourcePlan:
             vid = self.draft.attributes[versionorder.ID]
             self.drafts.check_id(self.xid, "version", vid, body)
         elif given is None:
-            vid = self._default_named(upsert)
+            vid = self.default
+            if vid is None:
+                vid = (upsert.meta or {}).get(versionorder.ID)
+            elif vid in (NEWEST, THE_NEW_ONE):
+                vid = None
         if self.is_new and vid is not None:
             check_version_id(self.xid, vid)
         if vid in in_versions or (vid is None and in_versions):
             return None
         return VersionUpsert(vid=vid or "", body=body, patch=upsert.patch, document=upsert.document)
-
-    def _default_named(self, upsert: ResourceUpsert) -> Any:
-        """The default version that a request names for a new resource."""
-        if self.default is None:
-            return (upsert.meta or {}).get(versionorder.ID)
-        return None if self.default in (NEWEST, THE_NEW_ONE) else self.default
 
     def _upsert_version(self, upsert: VersionUpsert) -> Draft:
         vid = upsert.vid or versionorder.next_version_id(self.versions, self.kind, self.deleted)

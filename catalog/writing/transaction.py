@@ -16,6 +16,7 @@ from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
 from catalog.model.interaction import Interaction
+from catalog.model.xid import parent_of
 from catalog.store.authoritykeys import OwnSigners
 from catalog.store.changes import LogCursor, read_newest
 from catalog.store.connections import seen_by
@@ -186,7 +187,8 @@ class WriteTransaction:
         for composer in batch:
             try:
                 outcome = await self._decide(composer, condition)
-                if len(batch) > 1 and _is_reference(outcome):
+                # Another interaction of the batch may write the target of a cross reference.
+                if len(batch) > 1 and any("xref" in e.attributes for e in outcome.before.values()):
                     raise MustBeginAgain
                 results.append(outcome)
                 self._keep(outcome)
@@ -235,7 +237,8 @@ class WriteTransaction:
 
     def _file(self, entities: Iterable[Entity]) -> None:
         for entity in entities:
-            self._stored.setdefault(_owner(entity), {})[entity.xid] = entity
+            owner = parent_of(entity.xid) if entity.kind == "version" else entity.xid
+            self._stored.setdefault(owner, {})[entity.xid] = entity
 
     def _held(self, touched: Touched) -> dict[str, Entity]:
         stored: dict[str, Entity] = {}
@@ -317,12 +320,3 @@ def touched_by(interaction: Interaction, revision: int) -> Touched:
         catalog_exclusive=len(groups) > _MOST_LOCKS,
         revision=revision,
     )
-
-
-def _owner(entity: Entity) -> str:
-    return entity.xid.rsplit("/", 2)[0] if entity.kind == "version" else entity.xid
-
-
-def _is_reference(outcome: Outcome) -> bool:
-    """Whether an outcome depends on the target of a cross reference, which a batch may write."""
-    return any("xref" in entity.attributes for entity in outcome.before.values())
