@@ -323,7 +323,7 @@ def _in_force(
         value=value,
         default=str(default) if isinstance(default, Path) else default,
         source=source,
-        description=field.description or "",
+        description=" ".join((field.description or "").split()),
     )
 
 

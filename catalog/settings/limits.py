@@ -15,18 +15,14 @@ class Limits(BaseSettings):
     model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     # Requests
-    requests_per_second: NonNegativeFloat | None = Field(
-        None,
-        le=10**6,
-        description="Requests of one known caller in a second, on average, in each process of the "
-        "node; 0 sets no limit. Unset is 500, and none on a node that is open",
-    )
-    address_requests_per_second: NonNegativeFloat | None = Field(
-        None,
-        le=10**6,
-        description="The same for all requests without a credential from one IPv4 address or one "
-        "IPv6 network of 64 bits. Unset is 100, and none on a node that is open",
-    )
+    requests_per_second: NonNegativeFloat | None = Field(None, le=10**6)
+    """Requests of one known caller in a second, on average, in each process of the node; 0 sets no
+    limit. Unset is 500, and none on a node that is open
+    """
+    address_requests_per_second: NonNegativeFloat | None = Field(None, le=10**6)
+    """The same for all requests without a credential from one IPv4 address or one IPv6 network of
+    64 bits. Unset is 100, and none on a node that is open
+    """
     max_body_bytes: PositiveInt = 16 * 1024 * 1024
     """Largest request body"""
     max_request_entities: PositiveInt = 100_000
@@ -49,11 +45,10 @@ class Limits(BaseSettings):
     """Longest time of the processor that one check of a document may take"""
 
     # Streams and long polls
-    streams: PositiveInt = Field(
-        10,
-        description="Most streams at a time: exports, snapshots, digests, inlined collections. "
-        "Each has a connection to PostgreSQL of its own",
-    )
+    streams: PositiveInt = 10
+    """Most streams at a time: exports, snapshots, digests, inlined collections. Each has a
+    connection to PostgreSQL of its own
+    """
     stream_least_rate: PositiveInt = 64 * 1024
     """Bytes per second at which a stream must be read, on average"""
     long_polls: PositiveInt = 5000
@@ -67,11 +62,10 @@ class Limits(BaseSettings):
     # Connections
     max_connections: PositiveInt = 4096
     """Most connections of clients; fewer where the process may open few files"""
-    max_connections_per_address: PositiveInt = Field(
-        256,
-        description="Most connections from one IPv4 address or one IPv6 network of 64 bits; "
-        "trusted proxies may have more",
-    )
+    max_connections_per_address: PositiveInt = 256
+    """Most connections from one IPv4 address or one IPv6 network of 64 bits; trusted proxies may
+    have more
+    """
     max_outbound_connections: PositiveInt = 256
     """Most connections to sinks, and as many to other catalogs; fewer for lack of open files"""
 
@@ -80,11 +74,10 @@ class Limits(BaseSettings):
     """Days that changes stay in the log; three times as long for a subscription that is behind"""
     log_changes: PositiveInt = 5_000_000
     """Most changes in the log, of about 1 KB each; twice as many if a subscription is behind"""
-    revision_bytes: NonNegativeInt = Field(
-        1024**3,
-        description="Most bytes of former contents of entities, which stay as long as the changes "
-        "that replaced them; the oldest go first. 0 keeps none",
-    )
+    revision_bytes: NonNegativeInt = 1024**3
+    """Most bytes of former contents of entities, which stay as long as the changes that replaced
+    them; the oldest go first. 0 keeps none
+    """
     cache_bytes: PositiveInt | None = None
     """Most bytes of remembered answers. Unset it is 1/32 of the memory, 16 to 512 MiB"""
     max_subscriptions: PositiveInt = 20_000

@@ -87,21 +87,19 @@ class Settings(Limits):
     """Directory of the embedded PostgreSQL and the encryption key; `/var/lib/concord` for root"""
     database_url: SecretStr | None = None
     """PostgreSQL to use, its standbys among the hosts; unset starts one in the data directory"""
-    encryption_key: Keys | None = Field(
-        None,
-        description="Keys of the secrets in the database, with commas between: the first encrypts, "
-        "all decrypt. Unset uses the file `encryption.key` of the data directory, made at the "
-        "first start; a node with processes on several machines needs the setting",
-    )
+    encryption_key: Keys | None = None
+    """Keys of the secrets in the database, with commas between: the first encrypts, all decrypt.
+    Unset uses the file `encryption.key` of the data directory, made at the first start; a node with
+    processes on several machines needs the setting
+    """
     public_url: PublicUrl | None = None
     """URL at which clients and peers reach this node; becomes a fresh node's authority"""
     authority: str | None = Field(
-        None,
-        max_length=1024,
-        pattern=r"^[A-Za-z][A-Za-z0-9+.-]*:[!-~]+$",
-        description="Authority of a fresh node, if it is not `public_url`: that of a lost node, "
-        "whose entities it is to recover. A node that is another authority does not start",
+        None, max_length=1024, pattern=r"^[A-Za-z][A-Za-z0-9+.-]*:[!-~]+$"
     )
+    """Authority of a fresh node, if it is not `public_url`: that of a lost node, whose entities it
+    is to recover. A node that is another authority does not start
+    """
     authority_name: str | None = Field(None, max_length=200)
     """Name of the team or organisation behind the authority, which other catalogs show"""
     authority_region: str | None = Field(None, max_length=200)
@@ -110,90 +108,72 @@ class Settings(Limits):
     """Whom to ask about this authority's entities: an address, a channel or a URL"""
     authority_url: PublicUrl | None = None
     """URL at which people find this catalog and its console; `public_url` unless set"""
-    await_recovery: bool = Field(
-        False,
-        description="Whether a fresh node takes no writes until it has recovered its entities from "
-        "replicas (`concord recover`)",
-    )
-    hosts: HostNames = Field(
-        (),
-        description="Further names that this node is reached by, with commas between, or `*`; it "
-        "answers to those of `host` and `public_url`, to `localhost` and to addresses anyway, and "
-        "to no others, since a page could have its own name lead here",
-    )
+    await_recovery: bool = False
+    """Whether a fresh node takes no writes until it has recovered its entities from replicas
+    (`concord recover`)
+    """
+    hosts: HostNames = ()
+    """Further names that this node is reached by, with commas between, or `*`; it answers to those
+    of `host` and `public_url`, to `localhost` and to addresses anyway, and to no others, since a
+    page could have its own name lead here
+    """
     registry_id: str = Field("concord", pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}$")
     """Registry id of a fresh node"""
     initial_model: str = Field("default", min_length=1)
     """Model of a fresh node: `default`, `none`, or a JSON or YAML file, which may include others"""
-    confluent_group: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~@]{0,127}$",
-        description="Schema group of the Confluent API's default context; unset is `schemas.` and "
-        "the host of the authority. It has to differ from those of other nodes",
-    )
-    confluent_first_id: int | None = Field(
-        None,
-        ge=1,
-        lt=2**31,
-        description="First schema id of the Confluent API's default context, such as 1; unset is a "
-        "range of 1,048,576 ids chosen by the authority, so that ids of several nodes differ",
-    )
+    confluent_group: str | None = Field(None, pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~@]{0,127}$")
+    """Schema group of the Confluent API's default context; unset is `schemas.` and the host of the
+    authority. It has to differ from those of other nodes
+    """
+    confluent_first_id: int | None = Field(None, ge=1, lt=2**31)
+    """First schema id of the Confluent API's default context, such as 1; unset is a range of
+    1,048,576 ids chosen by the authority, so that ids of several nodes differ
+    """
     registries: PublicUrls = ()
     """URLs of further registries that discovery names, with commas between"""
-    trusted_proxies: Networks = Field(
-        (),
-        description="Networks of the proxies before this node, with commas between, such as "
-        "`10.0.0.0/8`: requests from there count as of the client that `X-Forwarded-For` names",
-    )
-    cors_origins: Origins = Field(
-        (),
-        description="Origins whose pages may use the API, with commas between, or `*`; none "
-        "by default, since any page that a user opens could change the catalog otherwise",
-    )
-    open: bool | None = Field(
-        None,
-        description="Whether everybody who reaches the node may do everything; unset means that "
-        "they may while `host` is a loopback address and no setting names who else is known",
-    )
+    trusted_proxies: Networks = ()
+    """Networks of the proxies before this node, with commas between, such as `10.0.0.0/8`: requests
+    from there count as of the client that `X-Forwarded-For` names
+    """
+    cors_origins: Origins = ()
+    """Origins whose pages may use the API, with commas between, or `*`; none by default, since any
+    page that a user opens could change the catalog otherwise
+    """
+    open: bool | None = None
+    """Whether everybody who reaches the node may do everything; unset means that they may while
+    `host` is a loopback address and no setting names who else is known
+    """
     anonymous_role: Literal["reader", "writer", "replicator"] | None = None
     """Role of those who show no credential, on a node that is not open"""
-    oidc_issuers: Issuers = Field(
-        (),
-        description="OpenID Connect providers whose tokens (JWT) are known, with commas between, "
-        "as the claim `iss` names them; their keys are found by discovery",
-    )
+    oidc_issuers: Issuers = ()
+    """OpenID Connect providers whose tokens (JWT) are known, with commas between, as the claim
+    `iss` names them; their keys are found by discovery
+    """
     oidc_audiences: Texts = ()
     """Audiences of tokens for this node, with commas between; a token needs one of them"""
-    oidc_roles: RoleRules = Field(
-        (),
-        description="Roles of tokens by their claims, with commas between: "
-        "`reader:sub=*,writer:scope=catalog.write`; `&` joins conditions. With several "
-        "issuers, each rule names one (`admin:iss=https://id.example&groups=admins`)",
-    )
+    oidc_roles: RoleRules = ()
+    """Roles of tokens by their claims, with commas between:
+    `reader:sub=*,writer:scope=catalog.write`; `&` joins conditions. With several issuers, each rule
+    names one (`admin:iss=https://id.example&groups=admins`)
+    """
     oidc_algorithms: Algorithms = ()
     """Algorithms that tokens may be signed by; `RS256,PS256,ES256` unless set"""
-    oidc_login_client: str | None = Field(
-        None,
-        max_length=1024,
-        description="Id of this node as a client of the provider, by which people log in to the "
-        "console; without it, the console takes tokens only",
-    )
+    oidc_login_client: str | None = Field(None, max_length=1024)
+    """Id of this node as a client of the provider, by which people log in to the console; without
+    it, the console takes tokens only
+    """
     oidc_login_secret: SecretStr | None = None
     """Secret of that client; without it, it is a public client"""
-    oidc_login_issuer: str | None = Field(
-        None, description="The provider of the log-in, if `oidc_issuers` names several"
-    )
-    oidc_login_scope: str = Field(
-        "openid",
-        max_length=1024,
-        description="Scopes that the log-in asks for, with spaces between; `offline_access` lets "
-        "many providers renew the token until the session ends",
-    )
-    oidc_login_parameters: Texts = Field(
-        (),
-        description="Further parameters by which the log-in asks for a token for this node, with "
-        "commas between: `resource=https://catalog.example` (RFC 8707), or `audience=…`",
-    )
+    oidc_login_issuer: str | None = None
+    """The provider of the log-in, if `oidc_issuers` names several"""
+    oidc_login_scope: str = Field("openid", max_length=1024)
+    """Scopes that the log-in asks for, with spaces between; `offline_access` lets many providers
+    renew the token until the session ends
+    """
+    oidc_login_parameters: Texts = ()
+    """Further parameters by which the log-in asks for a token for this node, with commas between:
+    `resource=https://catalog.example` (RFC 8707), or `audience=…`
+    """
     oidc_leeway_seconds: float = Field(30.0, ge=0, le=300)
     """Difference of clocks that the times in a token may show"""
     tls_cert: Path | None = None
@@ -202,58 +182,47 @@ class Settings(Limits):
     """Private key (PEM) of that certificate"""
     tls_client_ca: Path | None = None
     """Authorities (PEM) whose client certificates are known"""
-    certificate_roles: RoleRules = Field(
-        (),
-        description="Roles of client certificates, with commas between, by `cn`, `o`, `ou`, `dns`, "
-        "`uri` or `email`: `replicator:cn=eu.example`",
-    )
+    certificate_roles: RoleRules = ()
+    """Roles of client certificates, with commas between, by `cn`, `o`, `ou`, `dns`, `uri` or
+    `email`: `replicator:cn=eu.example`
+    """
     mcp: bool = True
     """Whether `/mcp` offers tools to agents (Model Context Protocol), with the caller's rights"""
-    event_names: Literal["rc4", "next"] = Field(
-        "rc4",
-        description="Names of events: `next` tells `deprecated` and `undeprecated` apart, "
-        "which are both `deprecation` in 1.0-rc4",
-    )
-    cache_staleness_seconds: NonNegativeFloat | None = Field(
-        None,
-        description="Longest time that a read may miss a write of a process on another host. Unset "
-        "it is none; with an embedded database, which is for one host, 0.1 seconds",
-    )
-    processes: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="Processes that answer requests; with more than one, another one delivers "
-        "events, runs links and cleans up",
-    )
-    allow_private_addresses: bool | None = Field(
-        None,
-        description="Whether sinks and sources may be at private addresses; "
-        "unset allows it while `host` and the host of `public_url`, if there is one, are those of "
-        "a loopback address",
-    )
-    allowed_addresses: Networks = Field(
-        (),
-        description="Networks that sinks and sources may be in, whatever they are, with commas "
-        "between: nothing else allows link-local addresses and those of cloud platforms' metadata",
-    )
-    kafka_url: KafkaUrl | None = Field(
-        None,
-        description="Kafka cluster of links whose topics name no brokers: "
-        "`kafkas://USER:PASSWORD@HOST:PORT`, with commas between several hosts; `kafka` is without "
-        "TLS, and `?saslmechanism=SCRAM-SHA-512&cafile=FILE` may follow",
-    )
+    event_names: Literal["rc4", "next"] = "rc4"
+    """Names of events: `next` tells `deprecated` and `undeprecated` apart, which are both
+    `deprecation` in 1.0-rc4
+    """
+    cache_staleness_seconds: NonNegativeFloat | None = None
+    """Longest time that a read may miss a write of a process on another host. Unset it is none;
+    with an embedded database, which is for one host, 0.1 seconds
+    """
+    processes: int = Field(1, ge=1, le=64)
+    """Processes that answer requests; with more than one, another one delivers events, runs links
+    and cleans up
+    """
+    allow_private_addresses: bool | None = None
+    """Whether sinks and sources may be at private addresses; unset allows it while `host` and the
+    host of `public_url`, if there is one, are those of a loopback address
+    """
+    allowed_addresses: Networks = ()
+    """Networks that sinks and sources may be in, whatever they are, with commas between: nothing
+    else allows link-local addresses and those of cloud platforms' metadata
+    """
+    kafka_url: KafkaUrl | None = None
+    """Kafka cluster of links whose topics name no brokers: `kafkas://USER:PASSWORD@HOST:PORT`, with
+    commas between several hosts; `kafka` is without TLS, and
+    `?saslmechanism=SCRAM-SHA-512&cafile=FILE` may follow
+    """
     pull_interval_seconds: PositiveFloat = 30.0
     """Time between two pulls of a link when no event causes one"""
     comparison_interval_seconds: NonNegativeFloat = 900.0
     """Time between two comparisons of the digests of a link and its peer; 0 is never"""
     delivery_timeout_seconds: PositiveFloat = 10.0
     """Longest time that a sink may take to answer a delivery"""
-    validate_sinks: bool = Field(
-        True,
-        description="Whether the sink of a web hook has to consent before anything is sent to it "
-        "(http-webhook.md 4); those on a loopback address never have to",
-    )
+    validate_sinks: bool = True
+    """Whether the sink of a web hook has to consent before anything is sent to it (http-webhook.md
+    4); those on a loopback address never have to
+    """
     consent_hours: float = Field(24.0, gt=0, le=8760)
     """Time in which a sink has to consent; the subscription ends then"""
     backoff_initial_seconds: PositiveFloat = 0.5
@@ -262,17 +231,14 @@ class Settings(Limits):
     """Longest pause after failures of a sink or peer"""
     database_pool_size: PositiveInt = 10
     """Most connections to PostgreSQL that one process opens for requests"""
-    database_task_connections: int = Field(
-        8,
-        ge=4,
-        description="Most connections that one process opens for deliveries, links and its other "
-        "tasks, which keep two; a process has one more to watch the database",
-    )
-    publish_authors: bool = Field(
-        False,
-        description="Whether changes of this node's entities name their authors to everybody who "
-        "reads them here, and with the copies to everybody at the catalogs that follow",
-    )
+    database_task_connections: int = Field(8, ge=4)
+    """Most connections that one process opens for deliveries, links and its other tasks, which keep
+    two; a process has one more to watch the database
+    """
+    publish_authors: bool = False
+    """Whether changes of this node's entities name their authors to everybody who reads them here,
+    and with the copies to everybody at the catalogs that follow
+    """
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log events to write"""
     log_format: Literal["json", "console"] | None = None

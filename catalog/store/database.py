@@ -7,7 +7,7 @@ import contextlib
 import random
 import re
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -239,7 +239,10 @@ class Database:
                 raise DatabaseUnusable(str(error.__cause__)) from error
             if authority not in (None, node.authority):
                 raise DatabaseUnusable(f"it is that of the authority {node.authority}")
-            with _open_shared(shared_writes) as shared:
+            with contextlib.ExitStack() as stack:
+                shared = None
+                if shared_writes is not None:
+                    shared = stack.enter_context(contextlib.closing(SharedWrites(shared_writes)))
                 yield cls(
                     SharedDatabase(
                         dsn=dsn,
@@ -321,10 +324,7 @@ class Database:
         Raises:
             ServerBusy: the database did not answer in time, or is away.
         """
-        async with (
-            self.acquire(pool) as connection,
-            _in_transaction(connection, isolation="repeatable_read", readonly=True),
-        ):
+        async with self.acquire(pool) as connection, _in_snapshot(connection):
             yield connection
 
     @contextlib.asynccontextmanager
@@ -335,10 +335,7 @@ class Database:
             ServerBusy: as `snapshot`.
         """
         try:
-            async with (
-                self._acquire_all() as connection,
-                _in_transaction(connection, isolation="repeatable_read", readonly=True),
-            ):
+            async with self._acquire_all() as connection, _in_snapshot(connection):
                 yield connection
         except TimeoutError as error:
             raise ServerBusy("/") from error
@@ -355,21 +352,6 @@ class Database:
             raise asyncio.CancelledError
         await asyncio.sleep(_SETTLING_SECONDS * (0.5 + random.random()))
         await self.shared.availability.wait()
-
-
-@contextlib.contextmanager
-def _open_shared(file: Path | None) -> Iterator[SharedWrites | None]:
-    if file is None:
-        yield None
-        return
-    try:
-        shared = SharedWrites(file)
-    except OSError as error:
-        raise DatabaseUnusable(f"{file} cannot be used: {error}") from error
-    try:
-        yield shared
-    finally:
-        shared.close()
 
 
 @contextlib.asynccontextmanager
@@ -399,6 +381,10 @@ async def _in_transaction(connection: Connection, **options: Any) -> AsyncIterat
         # An unanswered commit may have happened or not; only a closed connection ends the doubt.
         cut(connection)
         raise
+
+
+def _in_snapshot(connection: Connection) -> contextlib.AbstractAsyncContextManager[None]:
+    return _in_transaction(connection, isolation="repeatable_read", readonly=True)
 
 
 async def _connect(dsn: str, sizes: PoolSizes, availability: Availability) -> Pools:

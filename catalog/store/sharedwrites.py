@@ -7,6 +7,8 @@ import mmap
 import os
 from pathlib import Path
 
+from catalog.store.connections import DatabaseUnusable
+
 _MOST_PROCESSES = 256
 _BYTES = 8
 
@@ -22,18 +24,18 @@ class SharedWrites:
         file: created if missing. The lock on the cell lasts as long as the process.
 
     Raises:
-        OSError: the file cannot be used, or no cell is free.
+        DatabaseUnusable: the file cannot be used, or no cell is free.
     """
 
     def __init__(self, file: Path) -> None:
-        self._file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
+            self._file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.ftruncate(self._file, _MOST_PROCESSES * _BYTES)
             self._own = self._take_cell()
             self._memory = mmap.mmap(self._file, _MOST_PROCESSES * _BYTES)
-        except BaseException:
-            os.close(self._file)
-            raise
+        except OSError as error:
+            # The node does not start, so the process does not need the descriptor back.
+            raise DatabaseUnusable(f"{file} cannot be used: {error}") from error
         self._cells = memoryview(self._memory).cast("Q")
 
     def _take_cell(self) -> int:

@@ -87,12 +87,8 @@ async def load(
     return [
         LinkConflict(
             origin=Origin(row["authority"], row["origin"]),
-            xid=row["xid"],
-            epoch=row["epoch"],
-            verdict=row["verdict"],
-            detail=row["detail"],
-            at=row["at"],
             refused=row["refused"] if with_refused else None,
+            **{name: row[name] for name in ("xid", "epoch", "verdict", "detail", "at")},
         )
         for row in rows
     ]

@@ -85,14 +85,9 @@ async def count(connection: Connection, link: str) -> int:
 
 
 def _written_from(row: Mapping[str, Any]) -> WrittenEntity:
+    names = ("xid", "target", "path", "digest", "tag", "is_adopted", "is_here")
     return WrittenEntity(
         origin=Origin(row["authority"], row["origin"]),
         holder=row["place"],
-        xid=row["xid"],
-        target=row["target"],
-        path=row["path"],
-        digest=bytes(row["digest"]),
-        tag=row["tag"],
-        is_adopted=row["is_adopted"],
-        is_here=row["is_here"],
+        **{name: row[name] for name in names},
     )

@@ -26,7 +26,7 @@ def test_the_page_has_exactly_the_rows_that_the_settings_have(
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    return f"{PREFIX}{name.upper()}` | {_default(field)} | {field.description} |"
+    return f"{PREFIX}{name.upper()}` | {_default(field)} | {' '.join((field.description or '').split())} |"
 
 
 def _default(field: FieldInfo) -> str:
