@@ -176,8 +176,8 @@ async def check_transactions(checked: CheckedNode) -> Sequence[Diagnosis]:
     ] or [Diagnosis("transactions", "ok", "none is open for long")]
 
 
-async def check_cursors(checked: CheckedNode) -> Sequence[Diagnosis]:
-    """Subscriptions and links with a next change that is about to leave a log."""
+async def check_figures(checked: CheckedNode) -> Sequence[Diagnosis]:
+    """The ages of the last backup and comparison; what is about to fall out of a log."""
     async with checked.database() as connection:
         figures = await read_figures(connection, most=_MOST_TOLD)
     settings = checked.settings
@@ -185,14 +185,8 @@ async def check_cursors(checked: CheckedNode) -> Sequence[Diagnosis]:
         *_late("subscription", figures.slowest_subscriptions, settings.log_held_days),
         *_late("link", figures.worst_links, settings.log_days),
     ]
-    return late or [Diagnosis("cursors", "ok", "none is near the end of a log")]
-
-
-async def check_upkeep(checked: CheckedNode) -> Sequence[Diagnosis]:
-    """The ages of the last backup and of the last comparison with other catalogs."""
-    async with checked.database() as connection:
-        figures = await read_figures(connection, most=_MOST_TOLD)
-    return [_backup(figures), _comparison(figures)]
+    fine = [Diagnosis("cursors", "ok", "none is near the end of a log")]
+    return [*(late or fine), _backup(figures), _comparison(figures)]
 
 
 def _backup(figures: StoredFigures) -> Diagnosis:
@@ -250,8 +244,7 @@ DATABASE_CHECKS: Sequence[Check] = (
     check_schema,
     check_clock,
     check_transactions,
-    check_cursors,
-    check_upkeep,
+    check_figures,
     check_schema_ids,
 )
 

@@ -30,11 +30,14 @@ class SharedWrites:
     def __init__(self, file: Path) -> None:
         try:
             self._file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.ftruncate(self._file, _MOST_PROCESSES * _BYTES)
-            self._own = self._take_cell()
-            self._memory = mmap.mmap(self._file, _MOST_PROCESSES * _BYTES)
+            try:
+                os.ftruncate(self._file, _MOST_PROCESSES * _BYTES)
+                self._own = self._take_cell()
+                self._memory = mmap.mmap(self._file, _MOST_PROCESSES * _BYTES)
+            except BaseException:
+                os.close(self._file)
+                raise
         except OSError as error:
-            # The node does not start, so the process does not need the descriptor back.
             raise DatabaseUnusable(f"{file} cannot be used: {error}") from error
         self._cells = memoryview(self._memory).cast("Q")
 

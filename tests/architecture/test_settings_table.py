@@ -26,7 +26,8 @@ def test_the_page_has_exactly_the_rows_that_the_settings_have(
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    return f"{PREFIX}{name.upper()}` | {_default(field)} | {' '.join((field.description or '').split())} |"
+    description = " ".join((field.description or "").split())
+    return f"{PREFIX}{name.upper()}` | {_default(field)} | {description} |"
 
 
 def _default(field: FieldInfo) -> str:
