@@ -43,32 +43,33 @@ async def add_rule(connection: Connection, rule: AccessRule, paths: Iterable[str
     return added is not None
 
 
+async def _change(connection: Connection, statement: str, *arguments: object) -> Any:
+    """Execute a change of the rules, which processes notice by the raised revision."""
+    found = await connection.fetchval(statement, *arguments)
+    await connection.execute(_queries.raise_revision)
+    return found
+
+
 async def change_rule(connection: Connection, id: str, *, who: str, role: Role) -> bool:
     """Replace the condition and the role of a rule; false if no rule has the id."""
-    found = await connection.fetchval(_queries.change, id, who, role)
-    await connection.execute(_queries.raise_revision)
-    return found is not None
+    return await _change(connection, _queries.change, id, who, role) is not None
 
 
 async def remove_rule(connection: Connection, id: str) -> bool:
     """Delete a rule; false if no rule has the id."""
-    found = await connection.fetchval(_queries.remove, id)
-    await connection.execute(_queries.raise_revision)
-    return found is not None
+    return await _change(connection, _queries.remove, id) is not None
 
 
 async def add_paths(connection: Connection, id: str, paths: Iterable[str]) -> None:
     """Give a rule more paths, as `parse_path` gives them."""
     paths = list(dict.fromkeys(paths))
     patterns = [_pattern(path) if is_wild(path) else None for path in paths]
-    await connection.execute(_queries.add_paths, id, paths, patterns)
-    await connection.execute(_queries.raise_revision)
+    await _change(connection, _queries.add_paths, id, paths, patterns)
 
 
 async def remove_paths(connection: Connection, id: str, paths: Iterable[str]) -> None:
     """Take paths from a rule."""
-    await connection.execute(_queries.remove_paths, id, list(paths))
-    await connection.execute(_queries.raise_revision)
+    await _change(connection, _queries.remove_paths, id, list(paths))
 
 
 async def replace_paths(connection: Connection, id: str, paths: Iterable[str]) -> None:
@@ -80,13 +81,12 @@ async def replace_paths(connection: Connection, id: str, paths: Iterable[str]) -
 
 async def find_rule(connection: Connection, id: str) -> AccessRule | None:
     row = await connection.fetchrow(_queries.find, id)
-    return None if row is None else _rule_from(row)
+    return None if row is None else AccessRule(**row)
 
 
 async def remove_rules_for(connection: Connection, who: str) -> None:
     """Delete every rule with exactly the condition `who`."""
-    await connection.execute(_queries.remove_for, who)
-    await connection.execute(_queries.raise_revision)
+    await _change(connection, _queries.remove_for, who)
 
 
 async def list_rules(
@@ -101,7 +101,7 @@ async def list_rules(
         rows = await connection.fetch(_queries.page, after, limit)
     else:
         rows = await connection.fetch(_queries.page_within, after, limit, list(within))
-    return [_rule_from(row) for row in rows]
+    return [AccessRule(**row) for row in rows]
 
 
 async def is_within(connection: Connection, id: str, rules: Collection[str]) -> bool:
@@ -177,10 +177,6 @@ async def covered_groups(
 def _pattern(path: str) -> str:
     """A path as a pattern of LIKE, which interprets no other characters of a path."""
     return path.replace("_", r"\_").replace("*", "%")
-
-
-def _rule_from(row: Mapping[str, Any]) -> AccessRule:
-    return AccessRule(**row)
 
 
 MOST_REQUESTS = 10_000

@@ -154,10 +154,8 @@ async def create(
     Without an authority, the first contact pins the source.
     """
     is_mapped = bool(definition.prefix or definition.map or definition.addresses)
-    # The notification leaves with the commit: no process looks for the link before it is visible.
-    row = await connection.fetchrow(_queries.create, id, _text(definition), authority, is_mapped)
-    await connection.execute(_queries.announce, "")
-    return None if row is None else link_from(row)
+    arguments = id, _text(definition), authority, is_mapped
+    return await _announced(connection, _queries.create, *arguments)
 
 
 async def replace(
@@ -182,7 +180,8 @@ async def replace(
     former = None
     if (selects_otherwise or names_otherwise) and not definition.sends:
         former = _former_text(before) if selects_otherwise else "[]"
-    row = await connection.fetchrow(
+    return await _announced(
+        connection,
         _queries.replace,
         before.id,
         _text(definition),
@@ -191,8 +190,6 @@ async def replace(
         selects_otherwise,
         former,
     )
-    await connection.execute(_queries.announce, "")
-    return None if row is None else link_from(row)
 
 
 async def restart(
@@ -208,11 +205,8 @@ async def restart(
 
     `drops`, `ends` and `copiesall` are as in `Link`.
     """
-    row = await connection.fetchrow(
-        _queries.restart, before.id, authority, list(drops), ends, copiesall
-    )
-    await connection.execute(_queries.announce, "")
-    return None if row is None else link_from(row)
+    arguments = before.id, authority, list(drops), ends, copiesall
+    return await _announced(connection, _queries.restart, *arguments)
 
 
 async def note_reconsidered(connection: Connection, link: Link) -> None:
@@ -233,9 +227,7 @@ async def note_dropped(connection: Connection, link: Link) -> None:
 
 async def delete(connection: Connection, id: str) -> Link | None:
     """Delete a link, and return its last state; `None` if the link does not exist."""
-    row = await connection.fetchrow(_queries.delete, id)
-    await connection.execute(_queries.announce, "")
-    return None if row is None else link_from(row)
+    return await _announced(connection, _queries.delete, id)
 
 
 async def get(connection: Connection, id: str) -> Link | None:
@@ -404,6 +396,13 @@ async def remember(
 async def wake(connection: Connection, id: str) -> None:
     """Have the process of the link read the source now."""
     await connection.execute(_queries.announce, id)
+
+
+async def _announced(connection: Connection, statement: str, *arguments: object) -> Link | None:
+    row = await connection.fetchrow(statement, *arguments)
+    # The notification leaves with the commit: no process looks for the link before it is visible.
+    await connection.execute(_queries.announce, "")
+    return None if row is None else link_from(row)
 
 
 def _flow(definition: LinkDefinition) -> tuple[Any, ...]:

@@ -87,28 +87,30 @@ async def add(
     return None if row is None else Handover(**row)
 
 
+async def _find(connection: Connection, statement: str, *arguments: object) -> Handover | None:
+    row = await connection.fetchrow(statement, *arguments)
+    return None if row is None else Handover(**row)
+
+
 async def count_open(connection: Connection) -> int:
     """Count the open handovers."""
     return await connection.fetchval(_queries.count_open)
 
 
 async def get(connection: Connection, id: str) -> Handover | None:
-    row = await connection.fetchrow(_queries.get, id)
-    return None if row is None else Handover(**row)
+    return await _find(connection, _queries.get, id)
 
 
 async def lock(connection: Connection, id: str) -> Handover | None:
     """Read a handover, and lock it until the transaction ends."""
-    row = await connection.fetchrow(_queries.lock, id)
-    return None if row is None else Handover(**row)
+    return await _find(connection, _queries.lock, id)
 
 
 async def find_taken(
     connection: Connection, authority: str, theirs: str, xid: str
 ) -> Handover | None:
     """Lock the handover that a giver names by the giver's id, or else the open handover."""
-    row = await connection.fetchrow(_queries.find_taken, authority, theirs, xid)
-    return None if row is None else Handover(**row)
+    return await _find(connection, _queries.find_taken, authority, theirs, xid)
 
 
 async def page(connection: Connection, after: str, limit: int) -> list[Handover]:
