@@ -42,7 +42,7 @@ from catalog.store.accessrules import (
     read_access_revision,
     read_known_rules,
 )
-from catalog.store.accesstokens import has_token
+from catalog.store.accesstokens import find_token_by_id
 from catalog.store.database import Connection, Database, SharedDatabase
 
 # The longest time until a process learns of a rule that a different process changed.
@@ -235,6 +235,8 @@ def who_of(token: str) -> str:
 
 async def _check_token(connection: Connection, text: str, subject: str) -> None:
     who = Who.parse(text)
-    if who.kind == "token" and not await has_token(connection, who.conditions[0][1]):
+    if who.kind != "token":
+        return
+    if await find_token_by_id(connection, who.conditions[0][1]) is None:
         fault = "there is no token of this id; `concord token list` has them"
         raise InvalidAttribute(subject, name="who", error_detail=fault)

@@ -60,11 +60,6 @@ async def find_token_by_id(connection: Connection, id: str) -> AccessToken | Non
     return None if row is None else _token_from(row)
 
 
-async def has_token(connection: Connection, id: str) -> bool:
-    """Whether a token with the id exists, valid or not."""
-    return bool(await connection.fetchval(_queries.exists, id))
-
-
 async def note_use(connection: Connection, token: AccessToken, now: datetime) -> None:
     """Store the time at which a token is used, at most once a minute."""
     before = now - _USE_NOTED

@@ -11,10 +11,6 @@ SELECT * FROM access_tokens WHERE digest = $1
 -- The token with an id.
 SELECT * FROM access_tokens WHERE id = $1
 
--- name: exists
--- Whether there is a token.
-SELECT EXISTS (SELECT FROM access_tokens WHERE id = $1)
-
 -- name: note_use
 -- Note that a token was used, unless that was noted since a time.
 UPDATE access_tokens SET usedat = $2 WHERE id = $1 AND (usedat IS NULL OR usedat < $3)
