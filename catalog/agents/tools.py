@@ -22,8 +22,7 @@ from catalog.model.schema import RESERVED_GROUP_NAMES
 from catalog.model.xid import Xid
 from catalog.operations.changes import DiffQuery
 from catalog.operations.federation import READ_FRESHNESS, FreshnessQuery
-from catalog.operations.references import DEEPEST, ReferencesQuery
-from catalog.operations.search import MOST_HITS, SearchQuery
+from catalog.operations.search import DEEPEST, MOST_HITS, ReferencesQuery, SearchQuery
 
 NAME = "concord"
 INSTRUCTIONS = """\

@@ -21,7 +21,7 @@ from catalog.model.schema import Model
 from catalog.model.xid import Xid, resource_of
 from catalog.operations import search as declared
 from catalog.operations.nodestate import COUNT_ENTITIES, EntityCount, EntityCounts
-from catalog.operations.references import (
+from catalog.operations.search import (
     READ_REFERENCES,
     FoundReference,
     ReferencesAnswer,

@@ -11,11 +11,10 @@ from catalog.client.entities import DocumentCalls
 from catalog.client.exports import ExportCalls
 from catalog.client.replication import ReplicationCalls
 from catalog.client.subscriptions import EventCalls, SubscriptionCalls
-from catalog.operations import access, changes, references, search
+from catalog.operations import access, changes, search
 from catalog.operations.access import Whoami
 from catalog.operations.changes import DiffAnswer, DiffQuery
-from catalog.operations.references import ReferencesAnswer, ReferencesQuery
-from catalog.operations.search import SearchAnswer, SearchQuery
+from catalog.operations.search import ReferencesAnswer, ReferencesQuery, SearchAnswer, SearchQuery
 
 
 class Client(ExportCalls, DocumentCalls, SubscriptionCalls, EventCalls, ReplicationCalls):
@@ -34,7 +33,7 @@ class Client(ExportCalls, DocumentCalls, SubscriptionCalls, EventCalls, Replicat
 
     async def references(self, wanted: ReferencesQuery) -> ReferencesAnswer:
         """What refers to an entity, and what the entity refers to."""
-        return await self.call(references.READ_REFERENCES, query=wanted)
+        return await self.call(search.READ_REFERENCES, query=wanted)
 
     async def diff(self, wanted: DiffQuery) -> DiffAnswer:
         """What differs between two versions, or two revisions of an entity."""

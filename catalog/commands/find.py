@@ -29,8 +29,7 @@ from catalog.model.masking import printable, printable_lines
 
 if TYPE_CHECKING:
     from catalog.client import Client, JsonObject
-    from catalog.operations.references import FoundReference
-    from catalog.operations.search import Hit, SearchAnswer
+    from catalog.operations.search import FoundReference, Hit, SearchAnswer
 
 app = typer.Typer()
 _MOST_ROWS = 1000
@@ -295,7 +294,7 @@ def references(
 
     Example: concord references /schemagroups/shop/schemas/Order --direction to --depth 2
     """
-    from catalog.operations.references import READ_REFERENCES, ReferencesQuery
+    from catalog.operations.search import READ_REFERENCES, ReferencesQuery
 
     query = wanted(ReferencesQuery, of=of, direction=direction, depth=depth)
     answer = call_node(url, READ_REFERENCES, query=query)

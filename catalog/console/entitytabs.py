@@ -23,7 +23,7 @@ from catalog.operations.authoritycards import Card, KnownAuthority
 from catalog.operations.changes import READ_DIFF, DiffQuery
 from catalog.operations.federation import Freshness
 from catalog.operations.followers import Arrival, Arrivals
-from catalog.operations.references import DEEPEST, READ_REFERENCES, ReferencesQuery
+from catalog.operations.search import DEEPEST, READ_REFERENCES, ReferencesQuery
 from catalog.operations.subscriptions import (
     LIST_SUBSCRIPTIONS,
     SubscriptionAnswer,

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from catalog.client.errors import Refused
 from catalog.console.page import ConsolePage, page_route, render, short_authority
 from catalog.operations import search
-from catalog.operations.references import READ_REFERENCES, ReferencesQuery
+from catalog.operations.search import READ_REFERENCES, ReferencesQuery
 
 _SHOWN = 20
 _FURTHEST = 2000

@@ -1,15 +1,46 @@
-"""The credentials that nodes show to remote catalogs, as given by operators and in answers."""
+"""Credentials that nodes show to other servers, and the certificates of authorities they trust."""
 
 from __future__ import annotations
 
+import functools
+import ssl
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from catalog.model.credentials import ClientAuthentication
-from catalog.operations.cacertificate import CaCertificate
 from catalog.operations.operation import AnswerBody, Body, Secret, Time, secret_like
+
+_MOST_CHARACTERS = 16 * 1024
+
+
+def _check_certificates(text: str) -> str:
+    # Everybody with access to the subscription can read the settings.
+    if "PRIVATE KEY" in text:
+        raise ValueError("a private key must not be here, since everybody may read it")
+    try:
+        tls_context(text)
+    except (ssl.SSLError, TypeError, ValueError):
+        raise ValueError("it needs to be certificates in PEM") from None
+    return text
+
+
+CaCertificate = Annotated[
+    str, Field(max_length=_MOST_CHARACTERS), AfterValidator(_check_certificates)
+]
+"""The type of the setting `cacertificate`: certificates in PEM."""
+
+
+@functools.lru_cache(maxsize=32)
+def tls_context(cacertificate: str | None) -> ssl.SSLContext:
+    """A context that trusts the given authorities alone; `None` trusts the system's authorities.
+
+    Raises:
+        ssl.SSLError, TypeError, ValueError: the text holds no certificates in PEM.
+    """
+    return ssl.create_default_context(cadata=cacertificate)
+
 
 # RFC 6749, Appendix A: the characters of ids, of secrets and of scopes.
 _VISIBLE = r"^[\x20-\x7e]{1,1024}$"

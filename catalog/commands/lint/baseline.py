@@ -26,7 +26,7 @@ from catalog.model.configuration import Configuration
 from catalog.model.errors import XRegistryError
 from catalog.model.modelsource import load_model
 from catalog.model.xid import Xid, resource_of
-from catalog.operations.references import ReferencesQuery
+from catalog.operations.search import ReferencesQuery
 from catalog.rules.fault import Subject
 from catalog.rules.referencerules import references_of
 

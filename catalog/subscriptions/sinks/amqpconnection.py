@@ -14,7 +14,7 @@ import proton
 
 from catalog.http.outbound import connect_socket
 from catalog.model.masking import described
-from catalog.operations.cacertificate import tls_context
+from catalog.operations.peercredentials import tls_context
 from catalog.settings import Settings
 from catalog.subscriptions.sinks.protocols import AmqpSettings
 from catalog.subscriptions.sinks.sharedconnections import BrokerServer

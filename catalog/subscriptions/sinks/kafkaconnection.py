@@ -24,7 +24,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from catalog.http.outbound import connect_socket
 from catalog.model.credentials import PlainCredential
-from catalog.operations.cacertificate import tls_context
+from catalog.operations.peercredentials import tls_context
 from catalog.settings import Settings
 from catalog.subscriptions.sinks.protocols import KafkaCluster
 from catalog.subscriptions.sinks.sharedconnections import take_error

@@ -25,7 +25,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from catalog.http.outbound import connect_socket
-from catalog.operations.cacertificate import tls_context
+from catalog.operations.peercredentials import tls_context
 from catalog.settings import Settings
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.protocols import Mqtt3Settings, Mqtt5Settings

@@ -26,7 +26,7 @@ from nats.js.api import PubAck
 from catalog.http.outbound import connect_socket
 from catalog.model.credentials import TokenCredential
 from catalog.model.masking import described
-from catalog.operations.cacertificate import tls_context
+from catalog.operations.peercredentials import tls_context
 from catalog.settings import Settings
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 from catalog.subscriptions.sinks.protocols import NatsSettings

@@ -18,7 +18,7 @@ from catalog import install_command
 from catalog.http.outboundaddress import split_hosts
 from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.model.sinkterms import DEFAULT_PORTS, SignatureScheme
-from catalog.operations.cacertificate import CaCertificate
+from catalog.operations.peercredentials import CaCertificate
 
 Unfit = tuple[str, str]
 """The name of an attribute of a subscription, and a sentence that describes the fault."""
