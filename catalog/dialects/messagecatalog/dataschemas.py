@@ -15,14 +15,14 @@ import orjson
 import uri_template
 
 from catalog.dialects.bodypath import BodyPath, checked_members, checked_object, text_in
-from catalog.formats.checker import CheckedDocument, Direction, comparison, validation
+from catalog.formats.checker import CheckedDocument, comparison, validation
 from catalog.formats.families import RULES
 from catalog.messages.values import is_now
 from catalog.model.capabilities import Capabilities
 from catalog.model.concorderrors import UnresolvedConflict
 from catalog.model.entity import Entity
 from catalog.model.scalars import SCALAR_CHECKS
-from catalog.writing.validation import DocumentChecker
+from catalog.writing.validation import DIRECTIONS, DocumentChecker
 
 _MOST_CHARACTERS = 4000
 # Bounds the time to parse a template, which blocks every concurrent request.
@@ -38,11 +38,6 @@ _DRAFTS = {
     "https://json-schema.org/draft/2020-12/schema": "JSONSchema/draft/2020-12",
 }
 POLICIES = ("none", *RULES)
-_DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
-    "backward": ("backward",),
-    "forward": ("forward",),
-    "full": ("backward", "forward"),
-}
 
 
 def check_template(value: Any, place: BodyPath) -> Mapping[str, Any]:
@@ -282,7 +277,7 @@ async def check_policy(
         if _family(_format_of(older.attributes)) != _family(format):
             raise _conflict(subject, f"of another format than that of version {vid}")
         before = CheckedDocument.of(document_of(older.attributes["dataschema"]))
-        for direction in _DIRECTIONS[policy.removesuffix("_transitive")]:
+        for direction in DIRECTIONS[policy.removesuffix("_transitive")]:
             [fault] = await checker.answers([comparison(format, before, document, direction)])
             if fault:
                 fault = f"not {direction} compatible with version {vid}: {fault}"
