@@ -8,10 +8,10 @@ from catalog.http.route import Route
 from catalog.operations import links as declared
 from replication import federation, modes
 from replication.feed import cards, digests, feed, followers
-from replication.handover import adoption, handoverrequests
+from replication.handover import handoverrequests
 from replication.links import linkanswers, links
 from replication.peers import handshake, keyhistories, peerchecks
-from replication.recovery import comparisonreports, recovery, repair
+from replication.recovery import comparisonreports, recovery
 from replication.signing import signing
 from replication.sinks import pushedcopies
 from replication.sources import notifications
@@ -23,7 +23,6 @@ routes: Sequence[Route] = (
     *digests.routes,
     *followers.routes,
     *cards.routes,
-    *repair.routes,
     *comparisonreports.routes,
     Route(declared.LIST_LINKS, links.list_links),
     Route(declared.CREATE_LINK, modes.create_link),
@@ -33,7 +32,7 @@ routes: Sequence[Route] = (
     Route(declared.DELETE_LINK, links.delete_link),
     Route(declared.RESET_LINK, links.reset_link),
     Route(declared.RUN_LINK, modes.run_link),
-    Route(declared.ADOPT_LINK, adoption.adopt_link),
+    Route(declared.ADOPT_LINK, handoverrequests.adopt_link),
     Route(declared.LIST_CONFLICTS, links.list_conflicts),
     *linkanswers.routes,
     *federation.routes,

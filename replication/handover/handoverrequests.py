@@ -1,7 +1,9 @@
-"""Handlers for operators who hand groups over, and for requests between the two sides.
+"""Handlers for operators who hand groups over or adopt them, and for requests of the other side.
 
 Neither side trusts the content of a request of the other side: each side asks the peer at the URL
-that the own operator has named. So a request of a stranger only wakes a node.
+that the own operator has named. So a request of a stranger only wakes a node. The server of an
+adopted group cannot hand groups over: its operator lets it take no more writes, and the link that
+followed the server is paused.
 """
 
 from __future__ import annotations
@@ -9,19 +11,26 @@ from __future__ import annotations
 import shlex
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from aiohttp import web
 
 from catalog.client import Client, ClientError, Refused
 from catalog.context import CONTEXT, Context
+from catalog.dialects.confluent.contexts import DEFAULT_CONTEXT
 from catalog.http.flags import page_limit
 from catalog.http.outboundaddress import why_refused
 from catalog.http.route import Route, model_response
 from catalog.http.stream import in_pieces, send, stream_share
+from catalog.load.workthread import aside
+from catalog.model.change import Change
 from catalog.model.concorderrors import HandoverRefused, LimitReached
+from catalog.model.confluentattribute import CONFLUENT
 from catalog.model.credentials import PeerCredential
-from catalog.model.errors import InvalidAttribute, NotFound
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.model.errors import BadRequest, InvalidAttribute, NotFound
 from catalog.operations import handovers as operations
 from catalog.operations.handovers import (
     ABORT_HANDOVER,
@@ -36,18 +45,23 @@ from catalog.operations.handovers import (
     NewHandover,
     OfferAnswer,
 )
+from catalog.operations.links import AdoptedGroups, AdoptQuery
 from catalog.operations.operation import LINES, PageQuery
-from catalog.store import linksources
+from catalog.store import entities as store
+from catalog.store import linksources, schemaids
 from catalog.store.database import Connection
-from catalog.store.locks import Touched, lock_and_load
+from catalog.store.locks import MustBeginAgain, Touched, lock_and_load
 from catalog.store.secrets import seal_credential
-from replication.handover.handovercopies import Unfit
+from replication.handover.handovercopies import Succession, Unfit, succeed
 from replication.handover.handovertransactions import (
     find_obstacle,
     given_lines,
     load_group,
     preview_lines,
+    touched_by,
+    write_succession,
 )
+from replication.links.linkanswers import existing_link
 from replication.links.links import next_page
 from replication.peers.handshake import first_contact, shake_hands, why_own
 from replication.peers.linkerrors import NO_LINK, describe
@@ -57,6 +71,7 @@ from replication.peers.peeraccess import (
     check_credential,
     peer_credential,
 )
+from replication.store import copies as stored_copies
 from replication.store import handovers
 from replication.store.handovers import Handover
 
@@ -316,3 +331,126 @@ routes: Sequence[Route] = (
     Route(operations.GET_CONSENT, get_consent),
     Route(operations.GET_COPIES, get_copies),
 )
+
+
+_AT_ONCE = 1000
+_MOST_ATTEMPTS = 5
+
+
+async def adopt_link(request: web.Request, query: AdoptQuery) -> AdoptedGroups:
+    """Make the groups that a link has brought from a walked server the node's own.
+
+    Each group is adopted in a transaction of its own; a request that broke off is repeated.
+
+    Raises:
+        BadRequest: the link does not walk a server, or is not paused.
+        HandoverRefused: a group cannot be adopted, or the node has a default context already.
+    """
+    context = request[CONTEXT]
+    async with context.database.acquire() as connection:
+        link = await existing_link(connection, request)
+    if link.definition.mode != "walk" or link.authority is None:
+        detail = "only what a walked server has is adopted; nodes hand groups over"
+        raise BadRequest(request.path, error_detail=detail)
+    if link.paused is None:
+        detail = f'link "{link.id}" has to be paused first, as it would go on to follow the server'
+        raise BadRequest(request.path, error_detail=detail)
+    adopted: list[str] = []
+    number = 0
+    async with context.database.acquire() as connection:
+        groups = await _groups_of(connection, link.authority)
+        if query.default:
+            await _check_no_home(context, connection, request.path)
+    for group in groups:
+        is_home = query.default and _source_of(group) == DEFAULT_CONTEXT
+        try:
+            number += await _adopt_group(context, link.authority, group.xid, is_home=is_home)
+        except Unfit as error:
+            fault = str(error)
+            raise HandoverRefused(request.path, group=group.xid, error_detail=fault) from error
+        adopted.append(group.xid)
+    return AdoptedGroups(groups=adopted, entities=number)
+
+
+async def _groups_of(connection: Connection, authority: str) -> list[Entity]:
+    """The groups of an authority, by path."""
+    groups: list[Entity] = []
+    after = Origin("", "")
+    while found := await stored_copies.page_entities(connection, [authority], after, _AT_ONCE):
+        after = found[-1]
+        origins = [origin for origin in found if origin.xid.count("/") == 2]
+        groups += (await store.load_by_origin(connection, origins)).values()
+    return sorted(groups, key=lambda group: group.xid)
+
+
+async def _check_no_home(context: Context, connection: Connection, subject: str) -> None:
+    """Check that the node has no default context of the Confluent API yet."""
+    own = context.database.node.authority
+    rows = [row for row in await schemaids.load_contexts(connection) if row.authority == own]
+    for xid, group in (await store.load(connection, [row.xid for row in rows])).items():
+        if _kept(group).get("home") is True:
+            fault = "it is the default context of this node"
+            raise HandoverRefused(subject, group=xid, error_detail=fault)
+
+
+def _kept(group: Entity) -> dict[str, Any]:
+    kept = group.attributes.get(CONFLUENT)
+    return dict(kept) if isinstance(kept, dict) else {}
+
+
+def _source_of(group: Entity) -> str:
+    """The context of the registry that a group was brought from."""
+    source = _kept(group).get("source")
+    return str(source.get("context")) if isinstance(source, dict) else ""
+
+
+async def _adopt_group(context: Context, authority: str, xid: str, *, is_home: bool) -> int:
+    """Adopt a group with everything below it; the number of entities.
+
+    Raises:
+        Unfit: nothing was written.
+    """
+    for _ in range(_MOST_ATTEMPTS):
+        try:
+            changes, number = await _adopt_at(context, authority, xid, is_home=is_home)
+        except MustBeginAgain:
+            continue
+        context.database.signal.set(changes)
+        return number
+    raise Unfit("the catalog here changes too often at the moment")
+
+
+async def _adopt_at(
+    context: Context, authority: str, xid: str, *, is_home: bool
+) -> tuple[Sequence[Change], int]:
+    own, now = context.database.node.authority, datetime.now(UTC)
+    async with context.database.transaction() as connection:
+        locked = await lock_and_load(connection, touched_by({xid}))
+        entities, deleted = await load_group(connection, authority, xid)
+        there = entities[0].origin
+        dead = await store.load_tombstones(connection, [Origin(own, e.xid) for e in entities])
+        floor = await handovers.read_floor(connection, own, xid)
+        made = await aside(len(entities), succeed, entities, deleted, own, floor, now)
+        made = await aside(len(entities), _placed, made, there, xid, is_home)
+        signer = await context.signers.get(connection, locked.signing_key)
+        changes = await write_succession(context, connection, entities, made, dead, signer)
+    return changes, len(entities)
+
+
+def _placed(made: Succession, there: str, here: str, is_home: bool) -> Succession:
+    """The node's entities at their paths here, which are their origins from now on."""
+
+    def remembered(tombstone: Tombstone) -> Tombstone:
+        path = here + tombstone.origin.removeprefix(there)
+        return replace(tombstone, xid=path, origin=path)
+
+    successors = [replace(each, origin=each.xid) for each in made.successors]
+    if is_home:
+        group = successors[0]
+        kept = {**_kept(group), "home": True}
+        successors[0] = replace(group, attributes={**group.attributes, CONFLUENT: kept})
+    return Succession(
+        ends=made.ends,
+        successors=[each.sealed() for each in successors],
+        remembered=[remembered(each) for each in made.remembered],
+    )

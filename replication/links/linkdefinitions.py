@@ -19,7 +19,7 @@ from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition
 from replication.deciding.placement import why_no_names, why_no_rules, write_names
 from replication.deciding.provenance import why_not_pinned
-from replication.transfer.topicaddress import why_no_topic
+from replication.transfer.topicrecords import why_no_topic
 
 _OTHERS = ("source", "target", "authority", "authorities", "dialect", "trust", "eventtopic")
 

@@ -17,7 +17,7 @@ from catalog.model.entity import Entity, Tombstone
 from replication.feed.feedlines import FeedEnd, read_line
 from replication.reconcile.inputs.capturedinputs import SETTINGS, TopicInput, copies_in
 from replication.reconcile.inputs.nodeinput import NodeInput
-from replication.transfer.topicaddress import TopicLost, open_topic
+from replication.transfer.topicrecords import TopicLost, open_topic
 
 FORMAT = "concord_changes"
 SCHEMA = (

@@ -1,32 +1,49 @@
-"""Handlers for the recovery of a node, which takes lost entities back from its replicas."""
+"""Handlers of a node that takes its lost entities back from replicas, or repairs single origins."""
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import get_args
 
+import aiohttp
 from aiohttp import web
 
-from catalog.client import ClientError
+from catalog.client import Client, ClientError
 from catalog.context import CONTEXT, Context
 from catalog.http.flags import page_limit
+from catalog.http.outbound import open_session
 from catalog.http.outboundaddress import why_refused
 from catalog.http.route import Route, model_response
 from catalog.model.concorderrors import ReplicaUnusable, UnresolvedConflict
 from catalog.model.credentials import PeerCredential
+from catalog.model.entity import Origin
 from catalog.model.errors import InvalidAttribute, NotFound
+from catalog.model.linkterms import Mode
 from catalog.operations import recovery as operations
+from catalog.operations.feed import Verdict
 from catalog.operations.operation import PageQuery
-from catalog.operations.peers import MOST_NAMED
+from catalog.operations.peers import MOST_NAMED, REPAIR, Repairs, UnresolvedOrigin, WantedOrigins
+from catalog.store import entities as store
+from catalog.store import links
 from catalog.store.database import Connection
+from catalog.store.links import Link
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.secrets import seal_credential
+from replication.applying.apply import Batch, apply_batch
+from replication.deciding.batch import CopyFinding
+from replication.deciding.placement import mapping_of, rules_of
+from replication.deciding.provenance import check_claim, policy_of
 from replication.links.links import next_page
-from replication.peers.handshake import first_contact
+from replication.peers.handshake import first_contact, shake_hands
+from replication.peers.linkbounds import Allowance, PacedClient
 from replication.peers.linkerrors import NO_LINK, describe
-from replication.peers.peeraccess import access_for, check_credential, peer_credential
+from replication.peers.peeraccess import access_for, access_of, check_credential, peer_credential
 from replication.recovery.replicasurvey import Replica, meet_replica
+from replication.sources.copypages import COPIES_OF_ONE, pages_of
 from replication.store import recoveries
 from replication.transfer.comparison import read_authorities
 
@@ -225,10 +242,135 @@ def _show_finding(finding: recoveries.RecoveryFinding) -> operations.RecoveryFin
     )
 
 
+_MOST_LINKS = 10_000
+_NO_LINK = "no link of this node brings this authority"
+_REPAIRED = frozenset({Verdict.APPLY, Verdict.CURRENT, Verdict.SIGNED})
+_REASONS = {
+    Verdict.STALE: "a later one is here",
+    Verdict.DELETED: "it was deleted here later",
+    Verdict.OWN: "this node is its authority",
+    Verdict.REFUSED: "the link does not admit it",
+    Verdict.DIRECT: "another link follows its authority itself",
+}
+# Links that cannot ask for single entities.
+_NOT_ASKED: Mapping[Mode, str] = {
+    "walk": "its source is walked: run `concord link reset {link} --full`",
+    "kafka": "it comes through a topic: run `concord link reset {link}`",
+    "accept": "it is pushed here: run `concord link reset` for the link that pushes it",
+}
+
+
+async def post_repair(request: web.Request, wanted: WantedOrigins) -> Repairs:
+    """Fetch these origins again; the source overrules the copies of this node."""
+    context, findings = request[CONTEXT], dict[Origin, CopyFinding]()
+    unresolved = dict.fromkeys(wanted.to_origins(), _NO_LINK)
+    async with context.database.acquire() as connection:
+        held = await links.page(connection, "", _MOST_LINKS)
+    bringing = [each for each in held if each.authority is not None and not each.definition.sends]
+    async with open_session(context.settings) as session:
+        # Links to the authority of an origin are asked before relays.
+        for is_relayed in (False, True):
+            for link in bringing:
+                policy = policy_of(link.definition, own="", source=link.authority or "")
+                admitted = [origin for origin in unresolved if policy.admits(origin)]
+                if (advice := _NOT_ASKED.get(link.definition.mode)) is not None:
+                    told = advice.format(link=link.id)
+                    unresolved |= {each: told for each in admitted if unresolved[each] == _NO_LINK}
+                elif asked := [
+                    origin
+                    for origin in admitted
+                    if (origin.authority != link.authority) is is_relayed
+                ]:
+                    await _repair_from(context, session, link, asked, findings, unresolved)
+    return Repairs(
+        verdicts=Counter(finding.verdict.value for finding in findings.values()),
+        unresolved=[
+            UnresolvedOrigin(authority=origin.authority, origin=origin.xid, reason=reason)
+            for origin, reason in unresolved.items()
+        ],
+    )
+
+
+async def _repair_from(
+    context: Context,
+    session: aiohttp.ClientSession,
+    link: Link,
+    wanted: list[Origin],
+    findings: dict[Origin, CopyFinding],
+    unresolved: dict[Origin, str],
+) -> None:
+    """Repair origins by a link; add the findings, and the reasons of what stays unresolved."""
+    url, seconds = link.definition.source, context.settings.request_timeout_seconds
+    peer = PacedClient(url, session, seconds, credential=access_of(link, context))
+    try:
+        found = await _fetch(context, link, peer, wanted)
+    except ClientError as error:
+        unresolved.update(dict.fromkeys(wanted, describe(error, peer.url)))
+        return
+    for origin in wanted:
+        finding = found.get(origin)
+        if finding is None:
+            unresolved[origin] = f"{url} does not have it"
+            continue
+        findings[origin] = finding
+        if finding.verdict in _REPAIRED:
+            del unresolved[origin]
+        else:
+            unresolved[origin] = _REASONS.get(finding.verdict) or finding.detail
+
+
+async def _fetch(
+    context: Context, link: Link, peer: Client, wanted: list[Origin]
+) -> dict[Origin, CopyFinding]:
+    """Fetch origins from a source, and apply the copies.
+
+    Digests of the entities here are computed anew, so damage is repaired even if the stored digest
+    is unchanged; at equal epochs the copy of the source wins. A copy from the authority itself
+    replaces the copy held at the time of the request, whatever the epochs; older copies of relays
+    are not applied.
+    """
+    source = await shake_hands(peer)
+    check_claim(link, source.authority)
+    policy = policy_of(
+        link.definition, own=context.database.node.authority, source=source.authority
+    )
+    policy = replace(policy, is_trusted=True, overruled=await _digests_here(context, wanted))
+    mapping, addresses = mapping_of(link.definition), rules_of(link.definition)
+    found: dict[Origin, CopyFinding] = {}
+    allowance = Allowance.of(context.settings, COPIES_OF_ONE * len(wanted))
+    pages = pages_of(context, peer.fetch_lines(wanted), allowance)
+    async with contextlib.aclosing(pages):
+        async for page in pages:
+            batch = Batch(
+                copies=page.copies,
+                policy=policy,
+                is_repair=True,
+                mapping=mapping,
+                addresses=addresses,
+            )
+            page.applied = await apply_batch(context, batch)
+            found.update({finding.origin: finding for finding in page.applied.findings})
+    return found
+
+
+async def _digests_here(context: Context, origins: list[Origin]) -> frozenset[bytes]:
+    """The digests of the copies held before a request to the authority, and of damaged copies.
+
+    A copy that arrives meanwhile is not included, since it may be later than the authority's
+    answer.
+    """
+    async with context.database.acquire() as connection:
+        live = await store.load_by_origin(connection, origins)
+        deleted = await store.load_tombstones(connection, origins)
+    here = {entity.digest for entity in live.values()} | {end.digest for end in deleted.values()}
+    return frozenset(here | {b""})
+
+
 routes: Sequence[Route] = (
     Route(operations.GET_RECOVERY, get_recovery),
     Route(operations.BEGIN_RECOVERY, begin_recovery),
     Route(operations.ABORT_RECOVERY, abort_recovery),
     Route(operations.CHANGE_RECOVERY, change_recovery),
     Route(operations.LIST_FINDINGS, list_findings),
+    Route(REPAIR, post_repair),
 )

@@ -30,14 +30,15 @@ from replication.store import linkconflicts
 from replication.store.linkconflicts import LinkConflict
 from replication.store.loghistory import read_cursor, why_lost
 from replication.transfer.linkrun import Applied, LinkRun, Start
-from replication.transfer.topicaddress import TopicLost, open_topic
 from replication.transfer.topicrecords import (
     CHECKPOINT_KEY,
     CHECKPOINT_PARTITION,
     Checkpoint,
+    TopicLost,
     Written,
     key_of,
     newest_checkpoint,
+    open_topic,
     place_of,
     write_checkpoint,
 )

@@ -24,7 +24,7 @@ from catalog.store import links
 from catalog.store.links import Link
 from replication.peers.linkerrors import may_pass
 from replication.transfer.linkrun import LinkRun
-from replication.transfer.topicaddress import TopicLost, TopicUnusable, open_topic
+from replication.transfer.topicrecords import TopicLost, TopicUnusable, open_topic
 
 _log = structlog.get_logger(__name__)
 

@@ -33,12 +33,14 @@ from replication.sources.copypages import CopyPage
 from replication.store import doubtedcopies
 from replication.store.linkconflicts import MOST_CONFLICTS
 from replication.transfer.linkrun import LinkRun, PeerIdentity, Start, until_woken
-from replication.transfer.topicaddress import TopicLost, TopicUnusable, open_topic
 from replication.transfer.topicrecords import (
     CHECKPOINT_PARTITION,
     Checkpoint,
+    TopicLost,
     TopicOffsets,
+    TopicUnusable,
     newest_checkpoint,
+    open_topic,
     read_record,
 )
 from replication.transfer.transfer import LinkPeer, LinkSource

@@ -31,8 +31,13 @@ from catalog.subscriptions.sinks.kafkasink import (
     batches_of,
     partition_of,
 )
-from replication.transfer.topicaddress import TopicAddress, TopicLost, TopicUnusable
-from replication.transfer.topicrecords import LARGEST_RECORD, MOST_PARTITIONS
+from replication.transfer.topicrecords import (
+    LARGEST_RECORD,
+    MOST_PARTITIONS,
+    TopicAddress,
+    TopicLost,
+    TopicUnusable,
+)
 
 _FETCH_BYTES = 4 * 1024 * 1024
 _PARTITION_BYTES = 1024 * 1024

@@ -18,8 +18,13 @@ from catalog.model.timestamps import format_time
 from catalog.settings import Settings
 from catalog.subscriptions.sinks.kafkasink import KafkaProducer, KafkaRecord
 from replication.transfer.topic import Topic
-from replication.transfer.topicaddress import TopicUnusable, open_topic
-from replication.transfer.topicrecords import CHECKPOINT_KEY, newest_checkpoint, read_checkpoint
+from replication.transfer.topicrecords import (
+    CHECKPOINT_KEY,
+    TopicUnusable,
+    newest_checkpoint,
+    open_topic,
+    read_checkpoint,
+)
 from tests.brokers.kafka import KafkaBroker
 from tests.integration.conftest import Node
 from tests.integration.federation import (

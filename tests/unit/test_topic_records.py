@@ -18,13 +18,14 @@ from catalog.settings import Settings
 from catalog.store.changes import LogCursor, Position
 from replication.deciding.copychecks import MalformedCopy
 from replication.feed.feedlines import write_copy, write_end
-from replication.transfer.topicaddress import TopicUnusable, address_of
 from replication.transfer.topicrecords import (
     CHECKPOINT_KEY,
     LARGEST_RECORD,
     Checkpoint,
     TopicOffsets,
+    TopicUnusable,
     Written,
+    address_of,
     key_of,
     place_of,
     read_checkpoint,

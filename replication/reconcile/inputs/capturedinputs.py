@@ -36,8 +36,7 @@ from replication.reconcile.inputs.input import Input, OpenedInput
 from replication.reconcile.inputs.snapshotinput import SIGNED_ROWS, SnapshotInput, write_files
 from replication.sources.topicsource import read_state
 from replication.sources.walkedcopies import sealed_copy
-from replication.transfer.topicaddress import open_topic, why_no_topic
-from replication.transfer.topicrecords import Checkpoint, read_record
+from replication.transfer.topicrecords import Checkpoint, open_topic, read_record, why_no_topic
 
 if TYPE_CHECKING:
     from replication.transfer.topic import Topic
