@@ -14,7 +14,7 @@ from catalog.model.concorderrors import CONCORD
 from catalog.model.entity import Origin
 from catalog.model.errors import ServerBusy, XRegistryError
 from catalog.model.tracecontext import TraceContext
-from catalog.model.xid import Xid, depth, group_path, resource_of
+from catalog.model.xid import depth, group_path, resource_of
 from catalog.operations.feed import MOST_CHANGES
 from catalog.store.accessrules import covered_groups
 from catalog.store.changes import LogCursor, LoggedChange, Position, read_page
@@ -173,11 +173,10 @@ async def as_seen(database: Database, page: Page) -> Page:
     shown = database.caller.sees
     if shown is EVERYTHING or not page.copies:
         return page
-    groups = {str(Xid.parse(copy.xid).group) for copy in page.copies}
+    groups = {group_path(copy.xid) for copy in page.copies}
     async with database.acquire() as connection:
         seen = await covered_groups(connection, shown.rules, groups)
-    copies = [copy for copy in page.copies if str(Xid.parse(copy.xid).group) in seen]
-    return replace(page, copies=copies)
+    return replace(page, copies=[c for c in page.copies if group_path(c.xid) in seen])
 
 
 class FeedPages:

@@ -146,15 +146,13 @@ def given_credential(
             none, servers would refuse the credential, or the node does not connect to the token
             endpoint.
     """
-    name = "token" if body.credential is None else "credential"
+    if body.token is None and body.credential is None:
+        return None
+    name, given = "credential", peer_credential(body.credential, subject)
     if body.token is not None:
         if body.credential is not None:
             raise InvalidAttribute(subject, name="token", error_detail="`credential` has it, too")
-        given = PeerCredential(token=body.token.get_secret_value())
-    elif body.credential is not None:
-        given = peer_credential(body.credential, subject)
-    else:
-        return None
+        name, given = "token", PeerCredential(token=body.token.get_secret_value())
     if definition.terms.is_topic or not definition.peer:
         detail = f'a link of mode "{definition.mode}" sends none'
         raise InvalidAttribute(subject, name=name, error_detail=detail)
@@ -170,10 +168,9 @@ def peer_credential(given: GivenCredential | None, subject: str) -> PeerCredenti
     """
     if given is None:
         return PeerCredential()
-    oauth, certificate = None, None
+    oauth, basic, certificate = None, None, None
     if given.oauth is not None:
         oauth = OAuthClient(**given.oauth.model_dump(mode="json", exclude_none=True))
-    basic = None
     if given.basic is not None:
         password = given.basic.password.get_secret_value()
         basic = PeerPassword(user=given.basic.user, password=password)
