@@ -110,7 +110,8 @@ def findings(
     query = wanted(FindingsQuery, finding=finding, catalog=catalog, path=path)
 
     async def ask(client: Client) -> list[StoredFinding]:
-        chosen, kept = str(await _chosen(client, run)), list[StoredFinding]()
+        kept: list[StoredFinding] = []
+        chosen = str(await _chosen(client, run))
         async for page in client.call_pages(LIST_FINDINGS, query=query, run=chosen):
             kept += page.findings
             if len(kept) >= limit:
