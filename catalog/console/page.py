@@ -198,6 +198,7 @@ class ConsolePage:
 
 
 Show = Callable[[ConsolePage], Awaitable[web.Response]]
+_PAGE: web.RequestKey[ConsolePage] = web.RequestKey("console_page", ConsolePage)
 
 
 def page_route(path: str, show: Show) -> Route:
@@ -237,9 +238,10 @@ async def open_page(request: web.Request) -> ConsolePage:
     """
     token = await token_of(request)
     node = NodeCalls(request, token)
-    return ConsolePage(
-        request=request, node=node, reader=await node.call(WHOAMI), has_session=token is not None
-    )
+    reader = await node.call(WHOAMI)
+    page = ConsolePage(request=request, node=node, reader=reader, has_session=token is not None)
+    request[_PAGE] = page
+    return page
 
 
 async def render(
@@ -260,7 +262,7 @@ async def render(
 
 
 def render_bare(template: str, *, status: int = 200, **values: Any) -> web.Response:
-    """A page without a known reader: the log-in, or a refusal."""
+    """A page without a notice, and perhaps without a known reader: the log-in, or a refusal."""
     about = {"page": None, "place": "", "q": "", "notice": None}
     return _html(_TEMPLATES.get_template(template).render(**{**about, **values}), status=status)
 
@@ -289,7 +291,9 @@ def answer_refusal(request: web.Request, error: Exception) -> web.Response:
     if problem.status == 401 and request.method in (hdrs.METH_GET, hdrs.METH_HEAD):
         response = web.Response(status=302, headers={hdrs.LOCATION: _login_for(request)})
     else:
-        response = render_bare("refused.html", status=problem.status, problem=problem)
+        response = render_bare(
+            "refused.html", status=problem.status, page=request.get(_PAGE), problem=problem
+        )
     response[PROBLEM] = name
     return response
 

@@ -229,3 +229,4 @@ async def test_every_page_is_accessible_and_its_texts_stay_texts(
 async def test_what_was_not_told_is_not_there(node: Node, path: str) -> None:
     answer = await node.send("GET", path)
     assert (answer.status, b"There is nothing here" in answer.body) == (404, True)
+    assert b'aria-label="Places"' in answer.body, "a reader goes on from here by the bar"
