@@ -111,7 +111,9 @@ class Whoami(AnswerBody):
     name: str | None = None
     issuer: str | None = None
     grants: list[PathGrant]
-    more: Literal[True] | None = Field(None, description="There are more grants than are listed.")
+    more: Literal[True] | None = Field(
+        default=None, description="There are more grants than are listed."
+    )
     open: bool = Field(description="Everybody may do everything.")
 
 
@@ -131,13 +133,13 @@ class Token(AnswerBody):
     grants: list[PathGrant]
     createdat: Time
     expiresat: Time | None = None
-    usedat: Time | None = Field(None, description="The last use, to the minute.")
+    usedat: Time | None = Field(default=None, description="The last use, to the minute.")
     more: Literal[True] | None = Field(
-        None,
+        default=None,
         description="There are more grants than the answer has; a list of tokens does not tell.",
     )
     token: str | None = Field(
-        None, description="The token itself, in the answer to its creation only."
+        default=None, description="The token itself, in the answer to its creation only."
     )
 
 
@@ -268,10 +270,10 @@ class AccessRequest(AnswerBody):
     note: str | None = None
     isown: bool = Field(description="Whether the caller has made it.")
     isdecidable: bool = Field(description="Whether the caller may grant or decline it.")
-    name: str | None = Field(None, description="Who asked.")
-    who: str | None = Field(None, description="Whom a granted rule is for.")
+    name: str | None = Field(default=None, description="Who asked.")
+    who: str | None = Field(default=None, description="Whom a granted rule is for.")
     decidedby: str | None = None
-    rule: str | None = Field(None, description="The rule that the grant has made.")
+    rule: str | None = Field(default=None, description="The rule that the grant has made.")
 
 
 class AccessRequestsQuery(PageQuery):
@@ -298,9 +300,9 @@ class RoleHolder(AnswerBody):
 
     role: Role
     who: str = Field(description="The condition on callers.")
-    name: str | None = Field(None, description="The name of the token.")
+    name: str | None = Field(default=None, description="The name of the token.")
     by: Literal["rule", "token", "setting"]
-    rule: str | None = Field(None, description="The id of the rule.")
+    rule: str | None = Field(default=None, description="The id of the rule.")
     path: str = Field(description="Where the role is given: `/` is the whole catalog.")
 
 
@@ -310,14 +312,16 @@ class GroupHolders(AnswerBody):
     path: str
     open: bool = Field(description="Everybody may do everything at this node.")
     authority: str | None = Field(
-        None,
+        default=None,
         description="Who controls the group, if it is a copy: no role lets a caller write it here.",
     )
     yours: list[Role] = Field(description="The roles of the caller in the group.")
     numbers: dict[Role, int] = Field(
         description="How many rules, tokens and settings give each role, over 1,000 left out."
     )
-    holders: list[RoleHolder] | None = Field(None, description="For callers who may grant roles.")
+    holders: list[RoleHolder] | None = Field(
+        default=None, description="For callers who may grant roles."
+    )
 
 
 _REQUESTS = "/access/requests"

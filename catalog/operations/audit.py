@@ -17,23 +17,29 @@ _Text = Annotated[str, Field(max_length=1000)]
 class AuditQuery(StrictQuery):
     """The conditions on entries, and the page of the list."""
 
-    limit: int | None = Field(None, ge=1)
-    since: Time | None = Field(None, description="Only entries from this time on.")
-    until: Time | None = Field(None, description="Only entries before this time.")
+    limit: int | None = Field(default=None, ge=1)
+    since: Time | None = Field(default=None, description="Only entries from this time on.")
+    until: Time | None = Field(default=None, description="Only entries before this time.")
     identity: _Text | None = Field(
-        None,
+        default=None,
         description="Only entries of callers with this name, of this kind, or both as `KIND:NAME`.",
     )
     path: _Text | None = Field(
-        None, description="Only requests to, or about, this path or one below."
+        default=None, description="Only requests to, or about, this path or one below."
     )
-    interaction: _Text | None = Field(None, description="Only the entry of this interaction.")
-    outcome: Outcome | None = Field(None, description="Only requests that were done, or refused.")
+    interaction: _Text | None = Field(
+        default=None, description="Only the entry of this interaction."
+    )
+    outcome: Outcome | None = Field(
+        default=None, description="Only requests that were done, or refused."
+    )
     after: _Text | None = Field(
-        None, description="Only entries after the one with this `sequence`, the oldest first."
+        default=None,
+        description="Only entries after the one with this `sequence`, the oldest first.",
     )
     before: _Text | None = Field(
-        None, description="Only entries before the one with this `sequence`, the newest first."
+        default=None,
+        description="Only entries before the one with this `sequence`, the newest first.",
     )
 
 
@@ -55,14 +61,17 @@ class AuditEntry(AnswerBody):
     agent: str | None = None
     method: str | None = None
     path: str | None = None
-    interaction: str | None = Field(None, description="The id, which its events have, too.")
-    changed: int | None = Field(None, ge=0, description="The number of changed entities.")
+    interaction: str | None = Field(default=None, description="The id, which its events have, too.")
+    changed: int | None = Field(default=None, ge=0, description="The number of changed entities.")
     targets: list[AuditTarget] | None = Field(
-        None, description="Up to 20 targets: of more, the first at the path that was asked for."
+        default=None,
+        description="Up to 20 targets: of more, the first at the path that was asked for.",
     )
-    status: int | None = Field(None, description="The status of the refusal.")
-    reason: str | None = Field(None, description="The name of the problem.")
-    attempts: int | None = Field(None, ge=0, description="The refusals that the entry stands for.")
+    status: int | None = Field(default=None, description="The status of the refusal.")
+    reason: str | None = Field(default=None, description="The name of the problem.")
+    attempts: int | None = Field(
+        default=None, ge=0, description="The refusals that the entry stands for."
+    )
 
 
 class AuditEntries(AnswerBody):

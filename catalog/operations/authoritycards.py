@@ -47,10 +47,10 @@ _WebUrl = Annotated[str, BeforeValidator(_web_url, json_schema_input_type=str)]
 class Card(AnswerBody):
     """Who stands behind an authority, in the words of that authority."""
 
-    name: _Line = Field("", description="The name of the team or the organisation.")
-    region: _Line = Field("", description="Where the catalog is, as `eu-central`.")
-    contact: _Line = Field("", description="Whom to ask: an address, a channel, a URL.")
-    url: _WebUrl = Field("", description="Where people find the catalog, and its console.")
+    name: _Line = Field(default="", description="The name of the team or the organisation.")
+    region: _Line = Field(default="", description="Where the catalog is, as `eu-central`.")
+    contact: _Line = Field(default="", description="Whom to ask: an address, a channel, a URL.")
+    url: _WebUrl = Field(default="", description="Where people find the catalog, and its console.")
 
     def __bool__(self) -> bool:
         """Whether the card says anything."""
@@ -76,9 +76,9 @@ class KnownAuthority(AnswerBody):
     """An authority, with its card if the authority has told one."""
 
     authority: str
-    isown: bool = Field(False, description="Whether it is the authority of this node.")
+    isown: bool = Field(default=False, description="Whether it is the authority of this node.")
     card: ToldCard = None
-    cardat: Time | None = Field(None, description="When the card was told.")
+    cardat: Time | None = Field(default=None, description="When the card was told.")
 
 
 class KnownAuthorities(AnswerBody):
@@ -91,7 +91,7 @@ class AuthoritiesQuery(StrictQuery):
     """The authorities that are asked about."""
 
     authority: list[Annotated[str, Field(min_length=1, max_length=1024)]] = Field(
-        [],
+        default=[],
         max_length=MOST_AUTHORITIES,
         description="Only these; all that have told a card unless given.",
     )

@@ -32,20 +32,24 @@ class DiffQuery(StrictQuery):
         "Also the registry, a group, or `/meta` behind a resource, if their contents are compared."
     )
     to: Term | None = Field(
-        None,
+        default=None,
         description="The id of the newer version, or its xid if it is one of another resource. "
         "Missing, it is the entity `of` itself: then an epoch is needed.",
     )
-    ofepoch: int | None = Field(None, ge=0, description="The epoch of an older version's content.")
-    toepoch: int | None = Field(None, ge=0, description="The epoch of a newer version's content.")
+    ofepoch: int | None = Field(
+        default=None, ge=0, description="The epoch of an older version's content."
+    )
+    toepoch: int | None = Field(
+        default=None, ge=0, description="The epoch of a newer version's content."
+    )
 
 
 class DiffValue(AnswerBody):
     """A short value that differs, inside an attribute."""
 
     path: list[str] = Field(description="The names that lead to the value.")
-    old: Any = Field(None, description="Missing if there was none.")
-    new: Any = Field(None, description="Missing if there is none.")
+    old: Any = Field(default=None, description="Missing if there was none.")
+    new: Any = Field(default=None, description="Missing if there is none.")
 
 
 class DiffLine(AnswerBody):
@@ -60,15 +64,15 @@ class DiffField(AnswerBody):
     """A field of a schema that differs."""
 
     path: str
-    old: str | None = Field(None, description="Its type; missing if it is new.")
-    new: str | None = Field(None, description="Its type; missing if it is gone.")
+    old: str | None = Field(default=None, description="Its type; missing if it is new.")
+    new: str | None = Field(default=None, description="Its type; missing if it is gone.")
 
 
 class Compatibility(AnswerBody):
     """Whether a schema can be used in the place of another one."""
 
     compatible: bool
-    reason: str | None = Field(None, description="What breaks, and where.")
+    reason: str | None = Field(default=None, description="What breaks, and where.")
 
 
 class DiffAnswer(AnswerBody):
@@ -81,17 +85,20 @@ class DiffAnswer(AnswerBody):
     changed: list[str] = Field(description="The names of the attributes that differ.")
     values: list[DiffValue] = Field(description="The first short values that differ.")
     text: list[DiffLine] | None = Field(
-        None, description="The lines of the attributes as JSON that differ, with equal ones around."
+        default=None,
+        description="The lines of the attributes as JSON that differ, with equal ones around.",
     )
     lines: list[DiffLine] | None = Field(
-        None, description="The lines of the documents that differ, with equal ones around."
+        default=None, description="The lines of the documents that differ, with equal ones around."
     )
-    fields: list[DiffField] | None = Field(None, description="Fields of schemas that differ.")
+    fields: list[DiffField] | None = Field(
+        default=None, description="Fields of schemas that differ."
+    )
     backward: Compatibility | None = Field(
-        None, description="Whether readers with the newer schema can read older data."
+        default=None, description="Whether readers with the newer schema can read older data."
     )
     forward: Compatibility | None = Field(
-        None, description="Whether readers with the older schema can read newer data."
+        default=None, description="Whether readers with the older schema can read newer data."
     )
     complete: bool = Field(description="False if the documents were too large to be compared.")
 
@@ -116,19 +123,23 @@ def essence_of(names: Iterable[str]) -> list[str]:
 class CatalogChangesQuery(StrictQuery):
     """The conditions on changes, and the page of the list."""
 
-    path: _Text | None = Field(None, description="Only changes at this path and below it.")
-    since: Time | None = Field(None, description="Only changes from this time on.")
-    until: Time | None = Field(None, description="Only changes before this time.")
+    path: _Text | None = Field(default=None, description="Only changes at this path and below it.")
+    since: Time | None = Field(default=None, description="Only changes from this time on.")
+    until: Time | None = Field(default=None, description="Only changes before this time.")
     who: _Text | None = Field(
-        None,
+        default=None,
         description="Only changes of authors with this name, of this kind, or both as `KIND:NAME`, "
         "as far as the caller may know them.",
     )
-    authority: _Text | None = Field(None, description="Only changes of entities of this authority.")
-    interaction: _Text | None = Field(None, description="Only changes of this interaction.")
-    parents: Flag = Field(False, description="Also entities of which only children changed.")
-    before: _Text | None = Field(None, description="Only changes before this `sequence`.")
-    limit: int | None = Field(None, ge=1)
+    authority: _Text | None = Field(
+        default=None, description="Only changes of entities of this authority."
+    )
+    interaction: _Text | None = Field(default=None, description="Only changes of this interaction.")
+    parents: Flag = Field(
+        default=False, description="Also entities of which only children changed."
+    )
+    before: _Text | None = Field(default=None, description="Only changes before this `sequence`.")
+    limit: int | None = Field(default=None, ge=1)
 
 
 class ChangeAuthor(AnswerBody):
@@ -151,12 +162,12 @@ class ChangeEntry(AnswerBody):
     action: Literal["created", "updated", "deleted"]
     epoch: int
     changed: list[str] = Field(description="The names of the attributes that an update changed.")
-    who: ChangeAuthor | None = Field(None, description=_WHO)
+    who: ChangeAuthor | None = Field(default=None, description=_WHO)
     authority: str
     origin: str = Field(description="The xid at the authority.")
     interaction: str = Field(description="The id that the events of the interaction carry, too.")
     content: Literal["kept", "purged", "gone"] | None = Field(
-        None,
+        default=None,
         description="Whether the content after the change can be read; missing if it was deleted.",
     )
 
@@ -183,7 +194,9 @@ class ChangeAnswer(AnswerBody):
     """A change, with what was different before and after it."""
 
     change: ChangeEntry
-    difference: DiffAnswer | None = Field(None, description="Missing if a content is not kept.")
+    difference: DiffAnswer | None = Field(
+        default=None, description="Missing if a content is not kept."
+    )
 
 
 LIST_CHANGES = Operation(
@@ -215,8 +228,10 @@ class RevisionQuery(StrictQuery):
 class RevisionsQuery(RevisionQuery):
     """The entity, and the page of the list."""
 
-    before: str | None = Field(None, max_length=100, description="Only before this `sequence`.")
-    limit: int | None = Field(None, ge=1)
+    before: str | None = Field(
+        default=None, max_length=100, description="Only before this `sequence`."
+    )
+    limit: int | None = Field(default=None, ge=1)
 
 
 class PurgeQuery(StrictQuery):
@@ -239,12 +254,14 @@ class RevisionAnswer(AnswerBody):
 
     of: str
     epoch: int
-    change: ChangeEntry | None = Field(None, description="What made it, if the log has that.")
+    change: ChangeEntry | None = Field(
+        default=None, description="What made it, if the log has that."
+    )
     createdat: Time
     modifiedat: Time
     attributes: dict[str, Any]
-    document: str | None = Field(None, description="The document, if it is text.")
-    documentbase64: str | None = Field(None, description="The document, if it is not.")
+    document: str | None = Field(default=None, description="The document, if it is text.")
+    documentbase64: str | None = Field(default=None, description="The document, if it is not.")
 
 
 class PurgeAnswer(AnswerBody):

@@ -30,13 +30,15 @@ class SubscriptionChanges(Body):
     """The members of a subscription's delivery to change."""
 
     paused: StrictBool | None = Field(
-        None,
+        default=None,
         description="A paused subscription delivers nothing and keeps its place. With false, it "
         "goes on from there; if it waits after a failure, it tries again at once.",
     )
-    reason: ShortText | None = Field(None, description="Why it is paused, which the status shows.")
+    reason: ShortText | None = Field(
+        default=None, description="Why it is paused, which the status shows."
+    )
     cursor: ShortText | None = Field(
-        None,
+        default=None,
         description="Where in the log it goes on, to deliver events again or to leave some out: "
         "`now`, `earliest`, the `sequence` of an event, or a time.",
     )
@@ -60,8 +62,8 @@ class ExampleAnswer(AnswerBody):
 class NumberQuery(Query):
     """The page of a list of numbered items, which begins after the item with the number `after`."""
 
-    limit: int | None = Field(None, ge=1, le=LAST_NUMBER)
-    after: int | None = Field(None, ge=0, le=LAST_NUMBER)
+    limit: int | None = Field(default=None, ge=1, le=LAST_NUMBER)
+    after: int | None = Field(default=None, ge=0, le=LAST_NUMBER)
 
 
 class DeliveryAttempt(AnswerBody):
@@ -105,7 +107,7 @@ class CauseQuery(Query):
     """The cause of dead letters."""
 
     cause: str | None = Field(
-        None, max_length=LONGEST_CAUSE, description="Only with this `reason`."
+        default=None, max_length=LONGEST_CAUSE, description="Only with this `reason`."
     )
 
 
@@ -134,7 +136,7 @@ class Redelivery(Body):
     """The dead letters to deliver again: a single letter, those of a cause or time, or all."""
 
     number: int | None = Field(
-        None,
+        default=None,
         ge=0,
         le=LAST_NUMBER,
         strict=True,
@@ -142,7 +144,7 @@ class Redelivery(Body):
     )
     since: Time | None = None
     cause: str | None = Field(
-        None, max_length=LONGEST_CAUSE, description="Only with this `reason`."
+        default=None, max_length=LONGEST_CAUSE, description="Only with this `reason`."
     )
 
     @model_validator(mode="after")

@@ -20,23 +20,23 @@ class EventsQuery(StrictQuery):
     """The events that a stream tells, and where the stream begins."""
 
     source: Term | None = Field(
-        None,
+        default=None,
         description="Only events of this source: the URL of the node, or of one of its dialects, "
         "whose events come in the terms of the dialect.",
     )
     type: list[Term] = Field(
-        [],
+        default=[],
         max_length=_MOST_CONDITIONS,
         description="Only events of one of these types. Repeatable.",
     )
     filter: list[Annotated[str, Field(min_length=2, max_length=8192)]] = Field(
-        [],
+        default=[],
         max_length=_MOST_CONDITIONS,
         description="A filter of the CloudEvents Subscriptions API as JSON, such as "
         '`{"prefix":{"subject":"/messagegroups/shop/"}}`. Repeatable: an event has to match each.',
     )
     start: Term = Field(
-        "now",
+        default="now",
         alias="from",
         description="The first event: `now`, `earliest`, the `id` of an event that was read last, "
         "or a time. The header `Last-Event-ID` takes precedence.",

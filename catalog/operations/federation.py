@@ -25,11 +25,11 @@ class SharedLink(AnswerBody):
     mode: Mode
     state: State
     lag: float | None = Field(
-        None, ge=0, description="The greatest age of a missing change in seconds."
+        default=None, ge=0, description="The greatest age of a missing change in seconds."
     )
     conflicts: Count = 0
-    failures: Count = Field(0, description="In a row.")
-    id: str | None = Field(None, description="The id, of links of this node only.")
+    failures: Count = Field(default=0, description="In a row.")
+    id: str | None = Field(default=None, description="The id, of links of this node only.")
 
     @classmethod
     def of(cls, link: LinkAnswer) -> SharedLink | None:
@@ -44,12 +44,14 @@ class FederatedCatalog(AnswerBody):
     """A catalog of the federation, as far as it has told this node."""
 
     authority: str
-    isown: bool = Field(False, description="Whether it is this node.")
+    isown: bool = Field(default=False, description="Whether it is this node.")
     card: ToldCard = None
-    links: list[SharedLink] | None = Field(None, description="Missing if it does not share links.")
-    readat: Time | None = Field(None, description="When the links were told.")
-    triedat: Time | None = Field(None, description="When the catalog was last asked.")
-    error: str | None = Field(None, description="Why the catalog was not read then.")
+    links: list[SharedLink] | None = Field(
+        default=None, description="Missing if it does not share links."
+    )
+    readat: Time | None = Field(default=None, description="When the links were told.")
+    triedat: Time | None = Field(default=None, description="When the catalog was last asked.")
+    error: str | None = Field(default=None, description="Why the catalog was not read then.")
 
 
 class FederationAnswer(AnswerBody):
@@ -76,11 +78,17 @@ class Freshness(AnswerBody):
     authority: str
     card: ToldCard = None
     state: Literal["own", "current", "behind", "unknown"]
-    lag: float | None = Field(None, description="The greatest age of a missing change in seconds.")
-    confirmedat: Time | None = Field(None, description="When the source last had no other change.")
-    through: str | None = Field(None, description="The authority that relays the copy.")
-    conflict: str | None = Field(None, description="Why a later copy could not be applied.")
-    editurl: str | None = Field(None, description="The page of the owner's console to edit it.")
+    lag: float | None = Field(
+        default=None, description="The greatest age of a missing change in seconds."
+    )
+    confirmedat: Time | None = Field(
+        default=None, description="When the source last had no other change."
+    )
+    through: str | None = Field(default=None, description="The authority that relays the copy.")
+    conflict: str | None = Field(default=None, description="Why a later copy could not be applied.")
+    editurl: str | None = Field(
+        default=None, description="The page of the owner's console to edit it."
+    )
 
 
 READ_FEDERATION = Operation(

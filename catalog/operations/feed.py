@@ -135,11 +135,11 @@ class _CopyLine(AnswerBody):
     epoch: Count = Field(description="The authority's; a later copy has a higher one.")
     digest: _Digest = Field(description="SHA-256 of the canonical form (docs/internals.md).")
     signature: _Base64 | None = Field(
-        None, description="By ed25519, of the digest (docs/signing.md)."
+        default=None, description="By ed25519, of the digest (docs/signing.md)."
     )
-    signedby: KeyId | None = Field(None, description="The id of the authority's key.")
+    signedby: KeyId | None = Field(default=None, description="The id of the authority's key.")
     author: ChangeAuthor | None = Field(
-        None,
+        default=None,
         description="Who made the last change, if the authority publishes authors; not in the "
         "digest, and without proof.",
     )
@@ -151,7 +151,7 @@ class EntityLine(_CopyLine):
     createdat: Time
     modifiedat: Time
     attributes: dict[str, Any]
-    document: _Base64 | None = Field(None, description="The document of a version, if any.")
+    document: _Base64 | None = Field(default=None, description="The document of a version, if any.")
 
 
 class TombstoneLine(_CopyLine):
@@ -168,7 +168,7 @@ class CursorLine(AnswerBody):
 
     cursor: str = Field(description="Where to go on; opaque.")
     behind: Count | None = Field(
-        None, description="About how many changes come after it, if `behind` asks for it."
+        default=None, description="About how many changes come after it, if `behind` asks for it."
     )
 
 
@@ -179,8 +179,10 @@ class VerdictLine(AnswerBody):
     origin: str
     epoch: Count
     verdict: Verdict
-    xid: str | None = Field(None, description="The path at the target, if it is another one.")
-    detail: str | None = Field(None, description="Why it is a conflict.")
+    xid: str | None = Field(
+        default=None, description="The path at the target, if it is another one."
+    )
+    detail: str | None = Field(default=None, description="Why it is a conflict.")
 
 
 class PushEndLine(AnswerBody):
@@ -196,14 +198,16 @@ class PushEndLine(AnswerBody):
 class CopyQuery(Query):
     """The copies that a catalog wants."""
 
-    authority: list[Storable] = Field([], max_length=MOST_NAMED, description="Of these only.")
+    authority: list[Storable] = Field(
+        default=[], max_length=MOST_NAMED, description="Of these only."
+    )
     scope: list[ScopePath] = Field(
-        [],
+        default=[],
         max_length=MOST_NAMED,
         description="Paths at the authority, with all below and above them.",
     )
     type: list[_Type] = Field(
-        [],
+        default=[],
         max_length=MOST_NAMED,
         description="Types of groups (`endpoints`) or resources (`endpoints/messages`).",
     )
@@ -214,29 +218,29 @@ class ChangesQuery(CopyQuery):
 
     after: str = Field(description="A cursor of this feed or of a snapshot.")
     limit: int = Field(
-        MOST_CHANGES,
+        default=MOST_CHANGES,
         ge=0,
         description=f"The most changes of the page, of which none has more than {MOST_CHANGES}.",
     )
     wait: int = Field(
-        0,
+        default=0,
         ge=0,
         description="How many seconds to wait for a change if there is none, at most "
         f"{LONGEST_WAIT}.",
     )
-    behind: Flag = Field(False, description="Tell how many changes are left.")
+    behind: Flag = Field(default=False, description="Tell how many changes are left.")
 
 
 class DigestsQuery(CopyQuery):
     """The digests that a catalog wants."""
 
     format: Literal["json", "csv", "authorities", "schemaids"] = Field(
-        "json",
+        default="json",
         description="Fingerprints of buckets (the default), rows, the names of authorities, or the "
         "schema ids for Kafka that name several schemas.",
     )
     bits: int | None = Field(
-        None,
+        default=None,
         ge=0,
         le=MOST_BITS,
         description="Merge buckets by their first bits, and count tombstones, too.",
@@ -246,20 +250,26 @@ class DigestsQuery(CopyQuery):
         BeforeValidator(_read_ranges),
         WithJsonSchema({"type": "string", "pattern": _RANGES}),
     ] = Field(
-        [(0, BUCKETS)],
+        default=[(0, BUCKETS)],
         description=f"Up to {MOST_RANGES} ranges of buckets in order, as 0-256,512-768.",
     )
     label: list[_Label] = Field(
-        [],
+        default=[],
         max_length=MOST_NAMED,
         description="Labels, as name or name=value, all of which have to be there.",
     )
-    start: _Bucket = Field(0, alias="from", description="Rows of the buckets from this one.")
-    stop: _Bucket = Field(BUCKETS, alias="to", description="Rows of the buckets before this one.")
-    verify: bool = Field(False, description="Rows with digests that are computed from the content.")
-    signatures: bool = Field(False, description="Rows with signatures.")
+    start: _Bucket = Field(
+        default=0, alias="from", description="Rows of the buckets from this one."
+    )
+    stop: _Bucket = Field(
+        default=BUCKETS, alias="to", description="Rows of the buckets before this one."
+    )
+    verify: bool = Field(
+        default=False, description="Rows with digests that are computed from the content."
+    )
+    signatures: bool = Field(default=False, description="Rows with signatures.")
     maxage: int = Field(
-        0,
+        default=0,
         ge=0,
         le=MOST_AGE_SECONDS,
         description="How many seconds old the answer may be, with `bits=8` for whole authorities.",
@@ -283,16 +293,20 @@ class PushQuery(Query):
     """The step of a push."""
 
     begin: Literal["", "differing"] | None = Field(
-        None, description="A complete copy follows, or what differs; without copies."
+        default=None, description="A complete copy follows, or what differs; without copies."
     )
     copies: Annotated[int, Field(ge=0, lt=10**9)] | None = Field(
-        None, description="How many copies the complete copy has, with `begin`."
+        default=None, description="How many copies the complete copy has, with `begin`."
     )
-    lost: str = Field("", description="Why the sender may lack what it sent before, with `begin`.")
-    after: _PushCursor | None = Field(None, description="The cursor that the copies come after.")
-    current: Flag = Field(False, description="There is nothing further.")
+    lost: str = Field(
+        default="", description="Why the sender may lack what it sent before, with `begin`."
+    )
+    after: _PushCursor | None = Field(
+        default=None, description="The cursor that the copies come after."
+    )
+    current: Flag = Field(default=False, description="There is nothing further.")
     conflicts: str | None = Field(
-        None, description="Tell conflicts after this one: authority, newline, origin."
+        default=None, description="Tell conflicts after this one: authority, newline, origin."
     )
 
 
@@ -306,7 +320,7 @@ class BucketDigests(AnswerBody):
     """The fingerprints of buckets of origins."""
 
     digestversion: int = Field(json_schema_extra={"const": DIGEST_VERSION})
-    bits: int | None = Field(None, ge=0)
+    bits: int | None = Field(default=None, ge=0)
     buckets: list[tuple[Count, Count, int]] = Field(
         description="The number of a bucket (the first bits of the SHA-256 of authority, newline "
         "and origin), the number of entities in it, and the xor of the first 8 bytes of their "

@@ -62,14 +62,15 @@ class Follower(AnswerBody):
 
     authority: str
     card: ToldCard = None
-    identity: str | None = Field(None, description="Who reports, as known to this node.")
-    link: str | None = Field(None, description="The link of this node that sends.")
+    identity: str | None = Field(default=None, description="Who reports, as known to this node.")
+    link: str | None = Field(default=None, description="The link of this node that sends.")
     selection: FollowedSelection = Field(default_factory=FollowedSelection)
-    position: str | None = Field(None, description="Everything up to there has arrived.")
+    position: str | None = Field(default=None, description="Everything up to there has arrived.")
     lag: float | None = Field(
-        None, description="The age in seconds of the oldest change that has not arrived; 0 if none."
+        default=None,
+        description="The age in seconds of the oldest change that has not arrived; 0 if none.",
     )
-    seenat: Time | None = Field(None, description="When the follower last reported.")
+    seenat: Time | None = Field(default=None, description="When the follower last reported.")
 
 
 class Followers(AnswerBody):
@@ -81,12 +82,15 @@ class Followers(AnswerBody):
 class ArrivalsQuery(StrictQuery):
     """The change that is asked about: one of an entity, or a position in the log."""
 
-    of: Term | None = Field(None, description="The xid of a group, resource or version.")
+    of: Term | None = Field(default=None, description="The xid of a group, resource or version.")
     epoch: int | None = Field(
-        None, ge=1, le=2**62, description="The epoch of that entity; the present one unless given."
+        default=None,
+        ge=1,
+        le=2**62,
+        description="The epoch of that entity; the present one unless given.",
     )
     position: Text | None = Field(
-        None, description="A position, as the header `Concord-Position` of a write has it."
+        default=None, description="A position, as the header `Concord-Position` of a write has it."
     )
 
 
@@ -102,11 +106,13 @@ class Arrival(AnswerBody):
     card: ToldCard = None
     state: Literal["arrived", "awaited", "unselected"]
     epoch: Count | None = Field(
-        None,
+        default=None,
         description="The epoch that has arrived; missing if none has, or if that is not known.",
     )
-    since: Time | None = Field(None, description="The time of the first change that is awaited.")
-    seenat: Time | None = Field(None, description="When the follower last reported.")
+    since: Time | None = Field(
+        default=None, description="The time of the first change that is awaited."
+    )
+    seenat: Time | None = Field(default=None, description="When the follower last reported.")
 
 
 class Arrivals(AnswerBody):

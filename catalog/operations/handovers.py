@@ -32,9 +32,9 @@ class NewHandover(Body):
 
     group: GroupPath
     to: CatalogUrl | None = None
-    source: CatalogUrl | None = Field(None, alias="from")
+    source: CatalogUrl | None = Field(default=None, alias="from")
     credential: GivenCredential | None = Field(
-        None, description="What the other side is shown; else what a link to it shows."
+        default=None, description="What the other side is shown; else what a link to it shows."
     )
 
     @model_validator(mode="after")
@@ -54,15 +54,20 @@ class HandoverAnswer(AnswerBody):
     authority: str = Field(description="That of the other side.")
     state: HandoverState
     isover: bool
-    theirs: str | None = Field(None, description="Its id at the giver, as the taker knows it.")
-    entities: Count | None = Field(None, description="The number of those that changed hands.")
+    theirs: str | None = Field(
+        default=None, description="Its id at the giver, as the taker knows it."
+    )
+    entities: Count | None = Field(
+        default=None, description="The number of those that changed hands."
+    )
     failures: Count
-    error: str | None = Field(None, description="Why it does not go on, or why it ended.")
+    error: str | None = Field(default=None, description="Why it does not go on, or why it ended.")
     nextattemptat: Time | None = None
     startedat: Time
     endedat: Time | None = None
     followsby: Count | None = Field(
-        None, description="How many links of the giver follow the taker, in the answer to an offer."
+        default=None,
+        description="How many links of the giver follow the taker, in the answer to an offer.",
     )
 
 
@@ -75,7 +80,7 @@ class Handovers(AnswerBody):
 class EndQuery(Query):
     """The options to end a handover."""
 
-    force: Flag = Field(False, description="Do not wait for a giver that does not answer.")
+    force: Flag = Field(default=False, description="Do not wait for a giver that does not answer.")
 
 
 class HandoverQuery(Query):

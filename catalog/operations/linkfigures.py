@@ -14,7 +14,7 @@ class FiguresQuery(StrictQuery):
     """The distance of the points."""
 
     step: Literal["minute", "hour"] = Field(
-        "minute", description="A point a minute of the last day, or an hour of 30 days."
+        default="minute", description="A point a minute of the last day, or an hour of 30 days."
     )
 
 
@@ -26,10 +26,12 @@ class LinkFigure(AnswerBody):
 
     at: Time = Field(description="The beginning of the minute or hour.")
     lag: float | None = Field(
-        None, description="The greatest lag in seconds, once there is contact."
+        default=None, description="The greatest lag in seconds, once there is contact."
     )
-    rate: float | None = Field(None, description="Copies a second since the previous figure.")
-    errors: int | None = Field(None, description="Errors since the previous figure.")
+    rate: float | None = Field(
+        default=None, description="Copies a second since the previous figure."
+    )
+    errors: int | None = Field(default=None, description="Errors since the previous figure.")
 
 
 class LinkFigures(AnswerBody):

@@ -55,7 +55,7 @@ def _check_authorities(authorities: tuple[str, ...]) -> tuple[str, ...]:
 
 _Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}$")]
 _Pairs = Annotated[dict[str, str], Field(max_length=MOST_NAMED)]
-_Named = Field((), max_length=MOST_NAMED)
+_Named = Field(default=(), max_length=MOST_NAMED)
 _Authorities = Annotated[tuple[Text, ...], AfterValidator(_check_authorities)]
 _Type = Annotated[Text, being(is_type, "a type, as endpoints or messagegroups/messages")]
 _Trusted = Annotated[Text, AfterValidator(_check_trust)]
@@ -105,15 +105,15 @@ class LinkChanges(LinkTerms):
     """
 
     paused: StrictBool | None = Field(
-        None,
+        default=None,
         description="A paused link brings nothing and keeps its place. With false, it goes on "
         "from there.",
     )
     reason: Annotated[str, Field(min_length=1, max_length=256)] | None = Field(
-        None, description="Why it is paused, which the link shows."
+        default=None, description="Why it is paused, which the link shows."
     )
     allow: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
-        None,
+        default=None,
         description="The digest of the question that the link asks: it may lose those entities.",
     )
 
@@ -243,10 +243,10 @@ class LinkAnswer(AnswerBody):
     eventtopic: str | None = None
     token: str | None = None
     credential: ShownCredential | None = None
-    authority: str | None = Field(None, description="The other catalog is pinned to it.")
+    authority: str | None = Field(default=None, description="The other catalog is pinned to it.")
     instance: str | None = None
     state: State
-    reason: str | None = Field(None, description="Why it is paused.")
+    reason: str | None = Field(default=None, description="Why it is paused.")
     cursor: str | None = None
     lag: float | None = None
     behind: Count | None = None
@@ -297,8 +297,8 @@ class ConflictSide(AnswerBody):
     deleted: bool = False
     modifiedat: Time | None = None
     attributes: dict[str, Any] | None = None
-    document: str | None = Field(None, description="The document of a version, as text.")
-    complete: bool = Field(True, description="False for no text, or more than 64 KiB.")
+    document: str | None = Field(default=None, description="The document of a version, as text.")
+    complete: bool = Field(default=True, description="False for no text, or more than 64 KiB.")
 
 
 class CopyConflict(TriedCopy):
@@ -307,12 +307,12 @@ class CopyConflict(TriedCopy):
     verdict: str
     at: Time
     refused: ConflictSide | None = Field(
-        None,
+        default=None,
         description="The copy, if it could be read and is kept: of the first 500 conflicts of a "
         "link, at most 64 KiB each, and 4 MiB in an answer. Of a link that sends, the entity here.",
     )
     held: ConflictSide | None = Field(
-        None, description="What its path has here, at a link that brings."
+        default=None, description="What its path has here, at a link that brings."
     )
 
 
@@ -353,19 +353,19 @@ class AdoptedGroups(AnswerBody):
 class ConflictQuery(PageQuery):
     """The page of conflicts; `after` has an authority and an origin."""
 
-    after: str = Field("", max_length=4096)
+    after: str = Field(default="", max_length=4096)
 
 
 class ForceQuery(Query):
     """Whether the remote catalog is asked."""
 
-    force: Flag = Field(False, description="Do not ask the other catalog first.")
+    force: Flag = Field(default=False, description="Do not ask the other catalog first.")
 
 
 class RunQuery(Query):
     """Whether a run changes state."""
 
-    dryrun: Flag = Field(False, description="Tell what it would do, and do nothing.")
+    dryrun: Flag = Field(default=False, description="Tell what it would do, and do nothing.")
 
 
 class NewLinkQuery(ForceQuery, RunQuery):
@@ -376,7 +376,7 @@ class AdoptQuery(Query):
     """What becomes of a schema registry's default context."""
 
     default: Flag = Field(
-        False,
+        default=False,
         description="What a registry of the Confluent API has in its default context becomes the "
         "default context of this node.",
     )
@@ -385,7 +385,7 @@ class AdoptQuery(Query):
 class DropQuery(Query):
     """Whether replicas stay."""
 
-    drop: Flag = Field(False, description="Drop what it brought first.")
+    drop: Flag = Field(default=False, description="Drop what it brought first.")
 
 
 _LINKS, _LINK = "/replication/links", "/replication/links/{id}"

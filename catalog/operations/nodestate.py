@@ -16,7 +16,7 @@ class SettingInForce(AnswerBody):
     """A setting of the process that answers."""
 
     name: str = Field(description="The environment variable.")
-    value: Any = Field(None, description="Stars in place of a secret.")
+    value: Any = Field(default=None, description="Stars in place of a secret.")
     default: Any = None
     source: SettingSource
     description: str
@@ -40,7 +40,9 @@ class CheckResult(AnswerBody):
 class ExaminationQuery(Query):
     """The extent of an examination."""
 
-    outside: Flag = Field(False, description="Connect to the public URL, peers and sinks, too.")
+    outside: Flag = Field(
+        default=False, description="Connect to the public URL, peers and sinks, too."
+    )
 
 
 class Examination(AnswerBody):

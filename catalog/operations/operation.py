@@ -213,5 +213,5 @@ Term = Annotated[str, Field(min_length=1, max_length=2048)]
 class PageQuery(Query):
     """The page of a list: at most `limit` items after the item `after`."""
 
-    limit: int | None = Field(None, ge=1)
-    after: str = Field("", max_length=1024)
+    limit: int | None = Field(default=None, ge=1)
+    after: str = Field(default="", max_length=1024)

@@ -96,29 +96,34 @@ class Handshake(AnswerBody):
     """The identity that a catalog claims, and the parts of replication that it supports."""
 
     instance: UUID = Field(description="Of the log: another one has other cursors.")
-    incarnation: UUID | None = Field(None, description="The last start noted in the database.")
+    incarnation: UUID | None = Field(
+        default=None, description="The last start noted in the database."
+    )
     authority: Authority = Field(description="Whose the catalog's own entities are.")
     base: Annotated[str, AfterValidator(lambda url: url.rstrip("/"))] | None = Field(
-        None, description="The URL of the catalog."
+        default=None, description="The URL of the catalog."
     )
-    card: ToldCard = Field(None, description="Who stands behind the authority.")
+    card: ToldCard = Field(default=None, description="Who stands behind the authority.")
     software: Annotated[str, AfterValidator(lambda text: text[:_LONGEST_SOFTWARE])] = ""
     digestversion: int = Field(
         description="The rule of digests.", json_schema_extra={"const": DIGEST_VERSION}
     )
     log: LogRange | None = None
-    offers: list[str] = Field([], description="Parts of this protocol; unknown ones are ignored.")
-    allowances: Annotated[dict[str, str], AfterValidator(_usable_allowances)] = Field(
-        {}, description="What operators have allowed authorities to lose, as digests of questions."
+    offers: list[str] = Field(
+        default=[], description="Parts of this protocol; unknown ones are ignored."
     )
-    pushbytes: int | None = Field(None, gt=0, description="The largest body that it takes.")
-    entities: Count | None = Field(None, description="How many, if `count` asks for it.")
+    allowances: Annotated[dict[str, str], AfterValidator(_usable_allowances)] = Field(
+        default={},
+        description="What operators have allowed authorities to lose, as digests of questions.",
+    )
+    pushbytes: int | None = Field(default=None, gt=0, description="The largest body that it takes.")
+    entities: Count | None = Field(default=None, description="How many, if `count` asks for it.")
 
 
 class HandshakeQuery(Query):
     """The options of a handshake."""
 
-    count: Flag = Field(False, description="Count the entities, too.")
+    count: Flag = Field(default=False, description="Count the entities, too.")
 
 
 class ShownKey(AnswerBody):
@@ -128,8 +133,10 @@ class ShownKey(AnswerBody):
     id: KeyId
     createdat: Time
     retiredat: Time | None = None
-    revokedat: Time | None = Field(None, description="Nothing that it has signed is valid.")
-    endorsement: str | None = Field(None, description="The former key's signature, in base64url.")
+    revokedat: Time | None = Field(default=None, description="Nothing that it has signed is valid.")
+    endorsement: str | None = Field(
+        default=None, description="The former key's signature, in base64url."
+    )
 
 
 class KeyHistoryAnswer(AnswerBody):
@@ -154,7 +161,9 @@ class KnownKeys(AnswerBody):
 class KeysQuery(Query):
     """The authorities whose keys are requested."""
 
-    authority: list[Authority] = Field([], max_length=MOST_NAMED, description="Of these only.")
+    authority: list[Authority] = Field(
+        default=[], max_length=MOST_NAMED, description="Of these only."
+    )
 
 
 class ToldKeys(Body):

@@ -46,18 +46,22 @@ class NewReconciliation(Body):
     name: Storable = Field(description="The name of this catalog in the comparison.")
     catalogs: list[Storable] = Field(max_length=MOST_NAMED)
     entities: dict[Storable, Count] = Field(
-        {},
+        default={},
         max_length=MOST_NAMED,
         description="The numbers of live entities of the catalogs, by authority. Of a catalog that "
         "has far fewer than before, the number before, until an operator accepts it.",
     )
-    findings: dict[FindingName, Count] = Field({}, description="The differences at this catalog.")
-    unverifiable: Count = Field(0, description="The origins whose authority was not compared.")
+    findings: dict[FindingName, Count] = Field(
+        default={}, description="The differences at this catalog."
+    )
+    unverifiable: Count = Field(
+        default=0, description="The origins whose authority was not compared."
+    )
     repaired: Count | None = Field(
-        None,
+        default=None,
         description="The origins that this catalog was asked to fetch again, if it was asked to.",
     )
-    error: Storable | None = Field(None, description="Why the comparison failed.")
+    error: Storable | None = Field(default=None, description="Why the comparison failed.")
 
 
 class ComparedCatalog(Body):
@@ -68,9 +72,9 @@ class ComparedCatalog(Body):
     name: Storable
     authority: Storable
     url: CatalogUrl | None = Field(
-        None, description="Where the comparison has read it, if it is a node that runs."
+        default=None, description="Where the comparison has read it, if it is a node that runs."
     )
-    findings: dict[FindingName, Count] = Field({})
+    findings: dict[FindingName, Count] = Field(default={})
 
 
 class Reconciliation(NewReconciliation):
@@ -80,9 +84,9 @@ class Reconciliation(NewReconciliation):
 
     at: Time = Field(description="When this node was told, by its own clock.")
     compared: list[ComparedCatalog] = Field(
-        [], description="The catalogs that were compared, if the comparison told them."
+        default=[], description="The catalogs that were compared, if the comparison told them."
     )
-    kept: Count = Field(0, description="The number of single findings that are kept.")
+    kept: Count = Field(default=0, description="The number of single findings that are kept.")
 
 
 class Reconciliations(AnswerBody):
@@ -109,18 +113,18 @@ class ComparisonFinding(Body):
     catalog: Storable = Field(description="The catalog with the wrong copy.")
     authority: Storable
     origin: ScopePath = Field(description="The path at the authority.")
-    xid: Storable | None = Field(None, description="The path at `catalog`.")
+    xid: Storable | None = Field(default=None, description="The path at `catalog`.")
     epoch: Count | None = None
     deleted: bool | None = None
     digest: _Digest | None = None
     changedat: _Microseconds | None = None
-    reference: Storable | None = Field(None, description="The catalog of the reference.")
+    reference: Storable | None = Field(default=None, description="The catalog of the reference.")
     referenceepoch: Count | None = None
     referencedeleted: bool | None = None
     referencedigest: _Digest | None = None
     referencechangedat: _Microseconds | None = None
     rivalauthority: Storable | None = Field(
-        None, description="Whose entity has the path at `catalog`, if it collided."
+        default=None, description="Whose entity has the path at `catalog`, if it collided."
     )
     rivalorigin: Storable | None = None
     detail: Storable | None = None
@@ -150,10 +154,10 @@ class StoredFinding(ComparisonFinding):
 class FindingsQuery(PageQuery):
     """The conditions of a list of findings, and the page; `after` is a number."""
 
-    after: str = Field("", pattern="^[0-9]{0,9}$")
+    after: str = Field(default="", pattern="^[0-9]{0,9}$")
     finding: FindingName | None = None
-    catalog: Text | None = Field(None, description="Only at this catalog.")
-    path: ScopePath | None = Field(None, description="Only at or below this path.")
+    catalog: Text | None = Field(default=None, description="Only at this catalog.")
+    path: ScopePath | None = Field(default=None, description="Only at or below this path.")
 
 
 class StoredFindings(AnswerBody):
@@ -167,7 +171,7 @@ class FindingQuery(Query):
     """Whether other catalogs are asked about a finding."""
 
     ask: Flag = Field(
-        False,
+        default=False,
         description="Ask the other catalog, by a link of this node, for three seconds at most.",
     )
 
@@ -187,17 +191,17 @@ class FindingSide(AnswerBody):
     catalog: str
     ishere: bool = Field(description="Whether it is the catalog of this node.")
     present: PresentCopy | None = None
-    isabsent: bool = Field(False, description="It has neither the entity nor a tombstone.")
-    link: str | None = Field(None, description="The link by which it was asked.")
-    fault: str | None = Field(None, description="Why its present state is not known.")
+    isabsent: bool = Field(default=False, description="It has neither the entity nor a tombstone.")
+    link: str | None = Field(default=None, description="The link by which it was asked.")
+    fault: str | None = Field(default=None, description="Why its present state is not known.")
 
 
 class DifferingAttributeAnswer(AnswerBody):
     """An attribute that differs now; values are JSON, cut after 300 characters."""
 
     name: str
-    copied: str | None = Field(None, description="At the catalog with the wrong copy.")
-    reference: str | None = Field(None, description="At the catalog of the reference.")
+    copied: str | None = Field(default=None, description="At the catalog with the wrong copy.")
+    reference: str | None = Field(default=None, description="At the catalog of the reference.")
 
 
 class FindingSides(AnswerBody):
@@ -206,7 +210,7 @@ class FindingSides(AnswerBody):
     finding: StoredFinding
     copied: FindingSide
     reference: FindingSide | None = None
-    attributes: list[DifferingAttributeAnswer] = Field([])
+    attributes: list[DifferingAttributeAnswer] = Field(default=[])
     isequal: bool = Field(description="Whether both sides are known and agree now.")
     isrepairable: bool = Field(description="Whether a repair of this node may settle it.")
 

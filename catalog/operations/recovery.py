@@ -25,14 +25,16 @@ class NewRecovery(Body):
 
     sources: list[CatalogUrl] = Field(min_length=1, max_length=_MOST_SOURCES)
     trust: list[KeyText] = Field(
-        [],
+        default=[],
         max_length=MOST_NAMED,
         description="Keys of the node's authority, besides those that it knows.",
     )
-    unsigned: StrictBool = Field(False, description="Take copies whatever their signatures are.")
-    allow: Count = Field(0, description="The entities to delete without asking, at most.")
+    unsigned: StrictBool = Field(
+        default=False, description="Take copies whatever their signatures are."
+    )
+    allow: Count = Field(default=0, description="The entities to delete without asking, at most.")
     credentials: dict[CatalogUrl, GivenCredential] = Field(
-        {}, description="What sources are shown, by URL; else what links to them show."
+        default={}, description="What sources are shown, by URL; else what links to them show."
     )
 
     @model_validator(mode="after")
@@ -45,18 +47,20 @@ class NewRecovery(Body):
 class RecoveryQuery(Query):
     """The options to begin a recovery."""
 
-    force: Flag = Field(False, description="Do not ask the other catalogs first.")
+    force: Flag = Field(default=False, description="Do not ask the other catalogs first.")
 
 
 class RecoveryChanges(Body):
     """The next step of a recovery."""
 
     state: Literal["taking", "burying"] = Field(
-        "taking",
+        default="taking",
         description="`taking` goes on now, and tries again what could not be taken. `burying` "
         "deletes that, at all replicas as well, and ends a recovery that is blocked.",
     )
-    allow: Count | None = Field(None, description="The entities to delete without asking, at most.")
+    allow: Count | None = Field(
+        default=None, description="The entities to delete without asking, at most."
+    )
 
 
 class RecoverySourceAnswer(AnswerBody):
@@ -86,7 +90,7 @@ class RecoveryAnswer(AnswerBody):
     buried: Count
     diverged: Count = Field(description="The origins of which copies differed.")
     keys: list[str] | None = Field(
-        None,
+        default=None,
         description="Those that copies have to be signed by, once they are known; none if nothing "
         "needs a signature.",
     )

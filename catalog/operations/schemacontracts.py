@@ -153,13 +153,13 @@ class RegisterRequest(Contract):
     `version` and `id` are those of another registry, in the mode IMPORT.
     """
 
-    schema_: str | None = Field(None, alias="schema")
+    schema_: str | None = Field(default=None, alias="schema")
     schemaType: str | None = None
-    references: list[SchemaReference] | None = Field(None, max_length=MOST_REFERENCES)
+    references: list[SchemaReference] | None = Field(default=None, max_length=MOST_REFERENCES)
     metadata: Metadata | None = None
     ruleSet: RuleSet | None = None
-    version: int | None = Field(None, ge=-1, lt=2**31)
-    id: int | None = Field(None, ge=-1, lt=2**31)
+    version: int | None = Field(default=None, ge=-1, lt=2**31)
+    id: int | None = Field(default=None, ge=-1, lt=2**31)
 
 
 Level = Literal[
@@ -177,14 +177,14 @@ COMPATIBILITY_LEVELS: tuple[str, ...] = get_args(Level)
 class Config(Contract):
     """Settings of a subject, a context or all contexts."""
 
-    alias: str | None = Field(None, max_length=2048)
+    alias: str | None = Field(default=None, max_length=2048)
     normalize: bool | None = None
     validateFields: bool | None = None
     validateNames: bool | None = None
     validateRules: bool | None = None
     compatibilityLevel: Level | None = None
     compatibilityPolicy: str | None = None
-    compatibilityGroup: str | None = Field(None, max_length=1024)
+    compatibilityGroup: str | None = Field(default=None, max_length=1024)
     defaultMetadata: Metadata | None = None
     overrideMetadata: Metadata | None = None
     defaultRuleSet: RuleSet | None = None
@@ -214,4 +214,4 @@ class ConfigUpdate(Config):
 class ModeUpdate(Contract):
     """The body of a change of the mode."""
 
-    mode: str | None = Field(None, max_length=80)
+    mode: str | None = Field(default=None, max_length=80)

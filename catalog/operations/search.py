@@ -17,25 +17,29 @@ class SearchQuery(StrictQuery):
     """The words and the conditions of a search, and the page of its hits."""
 
     q: str = Field(
-        "",
+        default="",
         max_length=LONGEST_WORDS,
         description="The words, of which an entity needs to have all, at least their beginnings. "
         "Ids and names are split at humps: `order` finds `OrderCreated`.",
     )
     type: Term | None = Field(
-        None,
+        default=None,
         description="Only this type: `messagegroups/messages`, `messagegroups`, or `messages` for "
         "the messages in groups of all types.",
     )
-    authority: Term | None = Field(None, description="Only entities of the catalog with this URI.")
+    authority: Term | None = Field(
+        default=None, description="Only entities of the catalog with this URI."
+    )
     format: Term | None = Field(
-        None,
+        default=None,
         description="Only schemas of this format, with or without its version, as `avro`; and "
         "messages that contain such a schema.",
     )
-    deprecated: Literal["true"] | None = Field(None, description="Only deprecated entities.")
-    limit: int = Field(20, ge=1, le=MOST_HITS, description="The most hits of the page.")
-    after: int = Field(0, ge=0, le=2000, description="The number of hits before the page.")
+    deprecated: Literal["true"] | None = Field(
+        default=None, description="Only deprecated entities."
+    )
+    limit: int = Field(default=20, ge=1, le=MOST_HITS, description="The most hits of the page.")
+    after: int = Field(default=0, ge=0, le=2000, description="The number of hits before the page.")
 
 
 class MarkedPart(AnswerBody):
@@ -61,13 +65,13 @@ class Hit(AnswerBody):
     xid: str
     type: str = Field(description="The path of the type, as `messagegroups/messages`.")
     name: str | None = None
-    description: str | None = Field(None, description="The first 300 characters.")
+    description: str | None = Field(default=None, description="The first 300 characters.")
     authority: str = Field(description="The URI of the catalog that controls the entity.")
     format: str | None = None
     epoch: int
     modifiedat: Time
     deprecated: bool = False
-    xref: str | None = Field(None, description="The target of a cross reference.")
+    xref: str | None = Field(default=None, description="The target of a cross reference.")
     matches: list[SearchMatch]
 
 
@@ -117,9 +121,9 @@ class ReferencesQuery(StrictQuery):
 
     of: Term = Field(description="The xid of a group, resource or version.")
     direction: Literal["to", "from", "both"] = Field(
-        "both", description="References to the entity, from the entity, or both."
+        default="both", description="References to the entity, from the entity, or both."
     )
-    depth: int = Field(1, ge=1, le=DEEPEST, description="1 for direct references only.")
+    depth: int = Field(default=1, ge=1, le=DEEPEST, description="1 for direct references only.")
 
 
 class FoundReference(AnswerBody):
@@ -129,7 +133,7 @@ class FoundReference(AnswerBody):
     depth: int = Field(ge=1, description="1 for a direct reference.")
     source: str = Field(description="What refers; a resource by its default version.")
     target: str | None = Field(
-        None,
+        default=None,
         description="The xid of the target here: a group that contains the entity, too. Missing if "
         "the target is not here, or is not to be seen.",
     )

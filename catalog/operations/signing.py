@@ -24,7 +24,9 @@ class SigningSwitch(Body):
 class KeyRotation(Body):
     """The options to replace a key by a new key."""
 
-    revoke: StrictBool = Field(False, description="Nothing that the old key has signed is valid.")
+    revoke: StrictBool = Field(
+        default=False, description="Nothing that the old key has signed is valid."
+    )
 
 
 class Signing(AnswerBody):
@@ -32,7 +34,7 @@ class Signing(AnswerBody):
 
     authority: Authority
     on: bool
-    key: KeyText | None = Field(None, description="The key that signs.")
+    key: KeyText | None = Field(default=None, description="The key that signs.")
     complete: bool = Field(description="Everything is signed, also what was there before.")
     keys: list[ShownKey]
 
@@ -77,7 +79,7 @@ class PartQuery(Query):
     """The part of a catalog to verify."""
 
     after: Annotated[str, being(lambda text: "\0" not in text, "where a part ends")] = Field(
-        "", max_length=_LONGEST_AFTER, description="As the part before says."
+        default="", max_length=_LONGEST_AFTER, description="As the part before says."
     )
 
 
@@ -95,7 +97,7 @@ class SignatureAudit(AnswerBody):
     counts: dict[str, dict[Finding, Count]] = Field(description="By authority and finding.")
     pinned: list[str] = Field(description="The authorities whose keys are trusted.")
     faults: list[SignatureFault] = Field(description="The first faults.")
-    after: str | None = Field(None, description="Where the next part begins, if any.")
+    after: str | None = Field(default=None, description="Where the next part begins, if any.")
 
 
 _SIGNING, _TRUST = "/replication/signing", "/replication/trust"

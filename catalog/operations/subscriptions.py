@@ -132,16 +132,16 @@ class BatchLimits(Body):
     A smaller batch waits for more events until the first event is `wait` seconds old.
     """
 
-    count: int = Field(100, ge=1, le=10_000, strict=True)
-    bytes: int = Field(1024 * 1024, ge=1, le=64 * 1024 * 1024, strict=True)
-    wait: float = Field(0.0, ge=0, le=60)
+    count: int = Field(default=100, ge=1, le=10_000, strict=True)
+    bytes: int = Field(default=1024 * 1024, ge=1, le=64 * 1024 * 1024, strict=True)
+    wait: float = Field(default=0.0, ge=0, le=60)
 
 
 class RetryLimits(Body):
     """The limits of attempts and seconds for an event that a sink refuses for now, if any."""
 
-    attempts: int | None = Field(None, ge=1, le=10_000, strict=True)
-    seconds: float | None = Field(None, ge=0, le=30 * 24 * 3600)
+    attempts: int | None = Field(default=None, ge=1, le=10_000, strict=True)
+    seconds: float | None = Field(default=None, ge=0, le=30 * 24 * 3600)
 
 
 class SubscriptionConfig(Body):
@@ -150,39 +150,40 @@ class SubscriptionConfig(Body):
     model_config = ConfigDict(alias_generator=lambda name: _IN_JSON.get(name, name))
 
     start: str | None = Field(
-        None,
+        default=None,
         max_length=64,
         description="Where in the log it begins: `now`, `earliest`, the `sequence` of an event, "
         "after which it goes on, or a time.",
     )
     startsat: Time | None = Field(
-        None, description="Nothing is delivered before; without `from`, no earlier event either."
+        default=None,
+        description="Nothing is delivered before; without `from`, no earlier event either.",
     )
-    expiresat: Time | None = Field(None, description="Nothing is delivered from then on.")
+    expiresat: Time | None = Field(default=None, description="Nothing is delivered from then on.")
     maxevents: int | None = Field(
-        None,
+        default=None,
         ge=1,
         le=2**53,
         strict=True,
         description="It ends when its sink has accepted so many events.",
     )
     initialevents: bool = Field(
-        False, strict=True, description="All entities come first, as created events."
+        default=False, strict=True, description="All entities come first, as created events."
     )
     interval: float | None = Field(
-        None,
+        default=None,
         ge=0,
         le=3600,
         description="The sink gets at most one event in so many seconds, the latest.",
     )
     batch: BatchLimits | None = Field(
-        None, description="Else a sink gets all events that it takes."
+        default=None, description="Else a sink gets all events that it takes."
     )
     retry: RetryLimits | None = Field(
-        None, description="Else an event that a sink refuses for now is tried for ever."
+        default=None, description="Else an event that a sink refuses for now is tried for ever."
     )
     order: Literal["wait", "continue"] = Field(
-        "continue",
+        default="continue",
         description="Whether the later events of its subject wait for an event that could not be "
         "delivered, or continue without it.",
     )
@@ -210,7 +211,7 @@ class NewSubscription(Body):
     id: Any = None
     status: Any = None
     signingkeys: Any = None
-    source: str | None = Field(None, min_length=1, max_length=2048)
+    source: str | None = Field(default=None, min_length=1, max_length=2048)
     types: list[Annotated[str, Field(min_length=1, max_length=256)]] = Field(
         default_factory=list, max_length=256
     )
@@ -247,8 +248,10 @@ class SigningKeyAnswer(AnswerBody):
 
     id: str
     signature: SignatureScheme
-    publickey: str | None = Field(None, description="What verifies ed25519 signatures.")
-    secret: str | None = Field(None, description="Of hmac-sha256, in the first answer only.")
+    publickey: str | None = Field(default=None, description="What verifies ed25519 signatures.")
+    secret: str | None = Field(
+        default=None, description="Of hmac-sha256, in the first answer only."
+    )
     createdat: Time
     endsat: Time | None = None
 
@@ -287,14 +290,14 @@ class DeliveryStatus(AnswerBody):
     """The state of a delivery."""
 
     state: State
-    reason: str | None = Field(None, description="Why it is in this state.")
+    reason: str | None = Field(default=None, description="Why it is in this state.")
     createdat: Time
     createdby: SubscriptionOwner | None = Field(
-        None, description="Its events are what the caller may see."
+        default=None, description="Its events are what the caller may see."
     )
     failures: Count = Field(description="Failed attempts in a row.")
     failingsince: Time | None = None
-    error: str | None = Field(None, description="Why the last attempt failed, if it did.")
+    error: str | None = Field(default=None, description="Why the last attempt failed, if it did.")
     nextattemptat: Time | None = None
     delivered: Count = Field(description="Events that the sink accepted.")
     deliveredat: Time | None = None
@@ -335,7 +338,7 @@ class SubscriptionAnswer(AnswerBody):
     protocol: str
     protocolsettings: Settings
     signingkeys: list[SigningKeyAnswer] | None = Field(
-        None, description="The keys that sign its deliveries, the current one first."
+        default=None, description="The keys that sign its deliveries, the current one first."
     )
     status: DeliveryStatus
 
@@ -347,7 +350,9 @@ class SubscriptionAnswers(RootModel[list[SubscriptionAnswer]]):
 class NewSubscriptionQuery(Query):
     """Whether a subscription is made."""
 
-    dryrun: Flag = Field(False, description="Tell what it would have been sent, and make nothing.")
+    dryrun: Flag = Field(
+        default=False, description="Tell what it would have been sent, and make nothing."
+    )
 
 
 class TriedSubscription(AnswerBody):
@@ -365,7 +370,7 @@ class TriedSubscription(AnswerBody):
 class KeyExchange(Body):
     """The time for which the old key signs beside the new key; with 0, the old key ends at once."""
 
-    overlapseconds: int = Field(24 * 3600, ge=0, le=30 * 24 * 3600, strict=True)
+    overlapseconds: int = Field(default=24 * 3600, ge=0, le=30 * 24 * 3600, strict=True)
 
 
 _ALL, ONE = "/subscriptions", "/subscriptions/{id}"
@@ -378,7 +383,7 @@ class SubscriptionsQuery(PageQuery):
     """The page of the list, and the entity whose changes are to be sent."""
 
     about: Term | None = Field(
-        None,
+        default=None,
         description="The xid of a group, resource or version: only the subscriptions that would be "
         "sent an event of a change of it.",
     )

@@ -14,7 +14,7 @@ class ValidationQuery(StrictQuery):
     """The type of a message, if the body is the data of the message alone."""
 
     type: Term | None = Field(
-        None,
+        default=None,
         description="The type of the CloudEvent whose data is the body, with `Content-Type` as its "
         "media type. Without it, the body or the request is the whole CloudEvent.",
     )
@@ -26,7 +26,9 @@ class ViolationAnswer(AnswerBody):
     pointer: str = Field(description="A JSON pointer into the message; empty for the whole.")
     rule: str
     detail: str
-    line: int | None = Field(None, description="The line of the body, from 1, if the body is JSON.")
+    line: int | None = Field(
+        default=None, description="The line of the body, from 1, if the body is JSON."
+    )
 
 
 class UncheckedPart(AnswerBody):
@@ -34,7 +36,7 @@ class UncheckedPart(AnswerBody):
 
     part: str
     reason: str
-    uri: str | None = Field(None, description="The reference in the part.")
+    uri: str | None = Field(default=None, description="The reference in the part.")
 
 
 class CandidateAnswer(AnswerBody):
@@ -45,7 +47,9 @@ class CandidateAnswer(AnswerBody):
         description="Whether the message has the type, source, subject and dataschema that the "
         "definition wants."
     )
-    valid: bool | None = Field(None, description="Whether all conforms; of the first eight only.")
+    valid: bool | None = Field(
+        default=None, description="Whether all conforms; of the first eight only."
+    )
     violations: list[ViolationAnswer] = Field(description="Why it does not match.")
 
 
@@ -55,7 +59,7 @@ class MessageVerdict(AnswerBody):
     valid: bool
     definition: str = Field(description="The xid of the version that the message was held to.")
     schema_: str | None = Field(
-        None, alias="schema", description="The xid of its schema's version."
+        default=None, alias="schema", description="The xid of its schema's version."
     )
     violations: list[ViolationAnswer]
     unchecked: list[UncheckedPart]
