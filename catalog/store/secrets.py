@@ -14,6 +14,10 @@ from catalog.store.queries import Queries
 
 _queries = Queries("secrets")
 _BATCH = 500
+_TABLES = (
+    *("sink_credentials", "signing_keys", "authority_keys", "links", "handovers"),
+    "recovery_sources",
+)
 
 
 async def seal(connection: Connection, keys: KeyRing, secret: bytes, place: SecretPlace) -> bytes:
@@ -121,8 +125,9 @@ async def _encrypt_all(connection: Connection, keys: KeyRing) -> Rotation:
 
 async def _all(connection: Connection) -> AsyncIterator[tuple[SecretPlace, bytes]]:
     """Read every secret in the database with its place."""
-    after = ("", "")
-    while rows := await connection.fetch(_queries.page, *after, _BATCH):
-        for row in rows:
-            yield _place(row["place"], row["id"]), row["sealed"]
-        after = rows[-1]["place"], rows[-1]["id"]
+    for table in _TABLES:
+        after = ""
+        while rows := await connection.fetch(_queries.page, table, after, _BATCH):
+            for row in rows:
+                yield _place(table, row["id"]), row["sealed"]
+            after = rows[-1]["id"]

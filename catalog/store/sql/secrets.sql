@@ -7,17 +7,29 @@ SELECT pg_advisory_xact_lock_shared(hashtextextended('concord encryption keys', 
 SELECT pg_advisory_xact_lock(hashtextextended('concord encryption keys', 0))
 
 -- name: page
--- Some secrets in the order of their tables and ids.
-SELECT place, id, sealed FROM (
-    SELECT 'sink_credentials' AS place, subscription AS id, sealed FROM sink_credentials
-    UNION ALL SELECT 'signing_keys', subscription || '/' || id, sealed FROM signing_keys
-    UNION ALL SELECT 'authority_keys', number::text, sealed FROM authority_keys
-    UNION ALL SELECT 'links', id, sealed FROM links
-    UNION ALL SELECT 'handovers', id, sealed FROM handovers
-    UNION ALL SELECT 'recovery_sources', url, sealed FROM recovery_sources
-) AS s
-WHERE sealed IS NOT NULL AND (place COLLATE "C", id COLLATE "C") > ($1, $2)
-ORDER BY place COLLATE "C", id COLLATE "C" LIMIT $3
+-- Some secrets of one table in the order of their ids; the other tables are not read.
+(
+    SELECT subscription AS id, sealed FROM sink_credentials
+    WHERE $1 = 'sink_credentials' AND subscription > $2 ORDER BY subscription LIMIT $3
+) UNION ALL (
+    SELECT subscription || '/' || id, sealed FROM signing_keys
+    WHERE $1 = 'signing_keys'
+      AND (subscription, id) > (split_part($2, '/', 1), split_part($2, '/', 2))
+    ORDER BY subscription, id LIMIT $3
+) UNION ALL (
+    SELECT number::text, sealed FROM authority_keys
+    WHERE $1 = 'authority_keys' AND sealed IS NOT NULL AND number::text COLLATE "C" > $2
+    ORDER BY number::text COLLATE "C" LIMIT $3
+) UNION ALL (
+    SELECT id, sealed FROM links
+    WHERE $1 = 'links' AND sealed IS NOT NULL AND id > $2 ORDER BY id LIMIT $3
+) UNION ALL (
+    SELECT id, sealed FROM handovers
+    WHERE $1 = 'handovers' AND sealed IS NOT NULL AND id > $2 ORDER BY id LIMIT $3
+) UNION ALL (
+    SELECT url, sealed FROM recovery_sources
+    WHERE $1 = 'recovery_sources' AND sealed IS NOT NULL AND url > $2 ORDER BY url LIMIT $3
+)
 
 -- name: replace
 -- Replace the encrypted form of a secret of a table, unless the secret has changed.
@@ -26,7 +38,9 @@ WITH sink AS (
     WHERE $1 = 'sink_credentials' AND subscription = $2 AND sealed = $3 RETURNING 1
 ), delivery AS (
     UPDATE signing_keys SET sealed = $4
-    WHERE $1 = 'signing_keys' AND subscription || '/' || id = $2 AND sealed = $3 RETURNING 1
+    WHERE $1 = 'signing_keys' AND subscription = split_part($2, '/', 1)
+      AND id = split_part($2, '/', 2) AND sealed = $3
+    RETURNING 1
 ), authority AS (
     UPDATE authority_keys SET sealed = $4
     WHERE $1 = 'authority_keys' AND number::text = $2 AND sealed = $3 RETURNING 1
