@@ -27,6 +27,7 @@ from catalog.http.outboundaddress import why_refused
 from catalog.http.route import checked
 from catalog.messages.message import read_binary_event, read_json_message
 from catalog.messages.values import Template, media_type_fits
+from catalog.model.attributereference import EntityKind
 from catalog.model.caller import node_caller
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
@@ -60,11 +61,11 @@ def feed_line(data: bytes) -> None:
 
 def query_filter(data: bytes) -> None:
     """The value of `?filter`, and of `?sort`."""
-    text, model = _text(data), default_model()
+    text, kind = _text(data), EntityKind(model=default_model(), groups="schemagroups")
     with suppress(XRegistryError):
-        parse_filters([text], model, groups="schemagroups")
+        parse_filters([text], kind)
     with suppress(XRegistryError):
-        parse_sort(text, model, groups="schemagroups")
+        parse_sort(text, kind)
 
 
 def subscription_filter(data: bytes) -> None:
