@@ -29,11 +29,11 @@ demo: $(INSTALLED) ## Show a federation at work; STAY=1 keeps it running
 serve: $(INSTALLED) ## Run one node on http://127.0.0.1:8080
 	@$(BIN)/concord serve
 
-# One run, so that pytest's last line counts every test. Three workers, since tests of processes and
+# One run, so that pytest's last line counts every test. Four workers, since tests of processes and
 # brokers wait more than they work: each holds a Spark session at most. The tests of one file stay on
 # one worker, which starts what they share once. Files are taken in the order of tests/conftest.py.
 test: $(INSTALLED) ## Run all tests; PYTEST_ARGS='-m "not slow"' leaves the slow ones out
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 soak: $(INSTALLED) ## Hold federations under faults to their promises, MINUTES=60 long; SEED=7 replays one
 	@$(BIN)/python -m tests.faults.soak $(if $(filter command environment,$(firstword $(origin SEED))),\
