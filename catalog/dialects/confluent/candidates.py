@@ -356,22 +356,24 @@ def _shown(contract: Metadata | RuleSet | None) -> Any:
 
 
 async def find_faults(
-    connection: Connection,
     scope: Scope,
     candidate: Candidate,
     schema: SchemaText,
     checks: SchemaChecks,
-    versions: Sequence[SubjectVersion],
+    older: Sequence[OlderVersion],
 ) -> list[str]:
     """What keeps a schema from being registered after some versions of the subject.
 
+    A caller holds no connection meanwhile: the comparisons of one subject may take seconds, and
+    other requests would wait for the connection.
+
     Args:
         schema: the schema in canonical form, with the texts of the references.
+        older: the versions that `load_older` has selected.
 
     Returns:
         the messages of a verbose check, the settings last; empty if the schema is compatible.
     """
-    older = await _load_older(connection, scope, candidate.metadata, versions)
     level = scope.config.compatibilityLevel or "NONE"
     faults = [
         *await _reserved_faults(scope, candidate, schema, checks),
@@ -386,7 +388,7 @@ async def find_faults(
     ]
 
 
-async def _load_older(
+async def load_older(
     connection: Connection,
     scope: Scope,
     metadata: Metadata | None,

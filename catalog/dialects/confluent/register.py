@@ -24,6 +24,7 @@ from catalog.dialects.confluent.candidates import (
     find_same,
     find_version,
     is_same,
+    load_older,
     property_of,
     with_contract,
     with_version,
@@ -140,16 +141,16 @@ class _Registration:
             if (again := await self._find_again(connection, scope, candidate)) is not None:
                 return await self._answer(connection, again)
             check_own(scope.contexts, scope.stored.context, self.subject)
-            faults = []
-            if not scope.imports:
-                faults = await find_faults(
-                    connection, scope, candidate, schema, self.checks, scope.stored.live
-                )
-            if faults:
-                raise errors.incompatible(
-                    "Schema being registered is incompatible with an earlier schema for subject "
-                    f'"{self.subject}", details: [{", ".join(faults)}]'
-                )
+            compared = () if scope.imports else scope.stored.live
+            older = await load_older(connection, scope, candidate.metadata, compared)
+        faults = []
+        if not scope.imports:
+            faults = await find_faults(scope, candidate, schema, self.checks, older)
+        if faults:
+            raise errors.incompatible(
+                "Schema being registered is incompatible with an earlier schema for subject "
+                f'"{self.subject}", details: [{", ".join(faults)}]'
+            )
         return await self._write(scope, candidate)
 
     async def _find_known(self, connection: Connection, scope: Scope) -> SubjectVersion | None:
@@ -420,7 +421,8 @@ async def _check(request: web.Request, number: int | None) -> web.Response:
             if not is_set(request, "verbose"):
                 raise
             return confluent_json({"is_compatible": False, "messages": [error.message]})
-        faults = await find_faults(connection, scope, candidate, schema, checks, versions)
+        older = await load_older(connection, scope, candidate.metadata, versions)
+    faults = await find_faults(scope, candidate, schema, checks, older)
     shown = {"is_compatible": not faults}
     return confluent_json({**shown, "messages": faults} if is_set(request, "verbose") else shown)
 
