@@ -47,8 +47,9 @@ from catalog.settings.settings import FEED_CONNECTIONS, Settings
 from catalog.settings.settingsfile import record_settings
 from catalog.store.connections import PoolSizes
 from catalog.store.database import Database
-from catalog.store.databasewatch import Revive, Statistics, Watch, leave_alone
+from catalog.store.databasewatch import Revive, Watch, leave_alone
 from catalog.store.embedded import start_embedded
+from catalog.store.statistics import Statistics
 from catalog.telemetry.tracing import open_tracing
 
 _log = structlog.get_logger()

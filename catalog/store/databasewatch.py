@@ -1,20 +1,17 @@
-"""Looks after the database: a watch that passes on notifications, and statistics after writes."""
+"""Watches the database, and passes on the notifications of other processes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from random import Random
 
 from asyncpg.exceptions import ConnectionDoesNotExistError, DiskFullError
 
 from catalog.model.backoff import Backoff
-from catalog.model.change import Change
-from catalog.model.errors import ServerBusy
 from catalog.store.connections import Connection, DatabaseFailure, DatabaseUnusable
-from catalog.store.database import SETTINGS, Database, SharedDatabase, wait_for
-from catalog.store.leadership import take_over
+from catalog.store.database import SETTINGS, SharedDatabase, wait_for
 from catalog.store.queries import Queries
 from catalog.store.servers import connect
 
@@ -163,51 +160,3 @@ class Watch:
             await self._sleep(_BEAT_SECONDS)
         else:
             self._availability.free()
-
-
-_statistics = Queries("statistics")
-# Neither fewer changes nor a smaller share of the entities change a plan.
-_LEAST_CHANGES = 5000
-_LEAST_SHARE = 1.0
-_ANALYZE_SECONDS = 600
-
-
-class Statistics:
-    """Counts the changes of this process, and analyses the tables after enough changes.
-
-    The analysis runs after the commit, on a separate connection, in one process at a time, so no
-    request waits for it.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._changes = 0
-        self._threshold = float(_LEAST_CHANGES)
-        self._is_due = asyncio.Event()
-        database.signal.listeners.append(self._count)
-
-    async def run(self) -> None:
-        while True:
-            await self._is_due.wait()
-            self._is_due.clear()
-            counted, self._changes = self._changes, 0
-            try:
-                await self.analyze_once()
-            except (ServerBusy, TimeoutError):
-                self._changes += counted
-                self._is_due.set()
-                await self._database.recovered()
-
-    async def analyze_once(self) -> None:
-        """Renew the statistics, unless another process is doing so."""
-        async with self._database.acquire() as connection:
-            async with take_over(connection, "statistics") as is_alone:
-                if is_alone:
-                    await connection.execute(_statistics.analyze, timeout=_ANALYZE_SECONDS)
-            size = await connection.fetchval(_statistics.size)
-        self._threshold = max(_LEAST_CHANGES, _LEAST_SHARE * size)
-
-    def _count(self, changes: Sequence[Change]) -> None:
-        self._changes += len(changes)
-        if self._changes >= self._threshold:
-            self._is_due.set()

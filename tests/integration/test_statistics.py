@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from catalog.store.databasewatch import Statistics
+from catalog.store.statistics import Statistics
 from tests.integration.conftest import Node
 from tests.integration.federation import eventually, link, running, start_member
 
