@@ -209,7 +209,7 @@ async def gather_once(resources: LinkResources, refusals: dict[str, datetime]) -
 
 
 def _one_of_each(found: Collection[Link]) -> list[Link]:
-    """One link to each authority that is another node; one without failures, if there is one."""
+    """One link to each other node, preferably a link that neither is paused nor has failed."""
     best: dict[str, Link] = {}
     for link in sorted(found, key=lambda link: (link.paused is not None, link.failures, link.id)):
         if link.authority is not None and link.definition.mode in BETWEEN_NODES:

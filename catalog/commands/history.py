@@ -289,7 +289,8 @@ def compare(
 ) -> None:
     """Show what differs between two versions, and whether the newer one breaks readers.
 
-    With epochs, two contents of one entity are compared; without one of them its present content.
+    With epochs, two contents of one entity are compared. The present content of the entity stands
+    for an epoch that is not given.
 
     Attributes are compared, and documents by line and by field. Of Avro, JSON Schema and Protobuf
     the compatibility is told: backward, if readers with the newer schema can read older data;

@@ -265,7 +265,7 @@ class ActionSubject(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
-    """The actions that a page offers: names with addresses, and those that need another role."""
+    """The actions of a page: names with addresses, and actions that need another role."""
 
     allowed: list[tuple[str, str]]
     others: list[str]

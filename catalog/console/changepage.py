@@ -244,7 +244,7 @@ async def _found(page: ConsolePage, path: str, **params: str) -> dict[str, Any]:
 
 
 async def show_change(page: ConsolePage) -> web.Response:
-    """One change: what was before and after it, whom it breaks, and where it has arrived."""
+    """The page of a change: both contents, the readers that it breaks, and the arrivals."""
     sequence = page.request.match_info["sequence"]
     found, own = await asyncio.gather(
         page.node.call(READ_CHANGE, sequence=sequence), own_authority(page)

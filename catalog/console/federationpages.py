@@ -33,7 +33,7 @@ class Matrix:
     """The table "row follows column".
 
     Args:
-        rows: the authorities that follow one, and those that stand alone.
+        rows: the authorities that follow an authority, and the authorities without any link.
         columns: the authorities that are followed.
         flows: by source and target.
     """
@@ -124,7 +124,7 @@ def _matrix(flows: Sequence[Flow], names: Mapping[str, str], own: str) -> Matrix
 
 
 async def show_authority(page: ConsolePage) -> web.Response:
-    """An authority: its card, its entities in this catalog, and its followers with their lag."""
+    """The page of an authority: card, entities in this catalog, and followers with their lag."""
     uri = page.request.query.get("of", "")
     if not is_authority(uri):
         raise NotFound("/console/authority")

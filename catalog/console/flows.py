@@ -146,7 +146,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """What flows from one region to another: the number of links, and their worst state."""
+    """The links from one region to another region: the number, and the worst state of a link."""
 
     source: str
     target: str

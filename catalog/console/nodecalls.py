@@ -97,7 +97,7 @@ class NodeCalls(InProcessCalls):
         return {each.authority: each.card for each in found if each.card is not None}
 
     async def names(self, authorities: Sequence[str]) -> dict[str, str]:
-        """The names of authorities, by authority; this catalog has one, others may have none."""
+        """The names by authority. This catalog always has a name; other catalogs may lack it."""
         found = {
             each.authority: (each.card.name if each.card else "") or _UNNAMED[each.isown]
             for each in await self.known(authorities)

@@ -178,7 +178,7 @@ def _wakes_link(subscription: SubscriptionAnswer) -> bool:
 
 
 async def show_subscription(page: ConsolePage) -> web.Response:
-    """A subscription: its state, its dead letters by cause, its attempts, its definition."""
+    """The page of a subscription: state, dead letters by cause, attempts and definition."""
     id = page.request.match_info["id"]
     found, attempts, causes = await asyncio.gather(
         page.node.call(GET_SUBSCRIPTION, id=id),

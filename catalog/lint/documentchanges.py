@@ -1,4 +1,4 @@
-"""Changes of published entities by documents: which fields differ, who breaks, and who refers."""
+"""Changes of published entities by documents: the fields, the broken readers, and the users."""
 
 from __future__ import annotations
 

@@ -85,13 +85,13 @@ class Limits(BaseSettings):
     subscriptions_per_client: PositiveInt = 2000
     """Most subscriptions that belong to one caller"""
     dead_letters: PositiveInt = 1000
-    """Most events that a subscription keeps which its sink did not take; then its delivery waits"""
+    """Most events not taken by the sink that a subscription keeps; then the delivery waits"""
     dead_letter_days: PositiveFloat = Field(30.0, le=36500)
-    """Days that such events stay"""
+    """Days for which a subscription keeps events not taken by the sink"""
     audit_days: PositiveFloat = Field(90.0, le=36500)
     """Days that entries stay in the audit"""
     audit_entries: PositiveInt = 1_000_000
-    """Most entries about what was done in the audit; there are 100,000 about what was refused"""
+    """Most entries of the audit about actions; of refusals, the audit keeps 100,000"""
     max_links: PositiveInt = 2000
     """Most links that a node has"""
 
@@ -100,11 +100,11 @@ class Limits(BaseSettings):
     link_bytes: PositiveInt = 4 * 1024**3
     """Most bytes that a link's source may send at once"""
     link_delete_share: float = Field(0.1, ge=0, le=1)
-    """Largest share of what a link holds that it loses without asking, where its source lost it"""
+    """Largest share of its copies that a link deletes without asking, if the source lost them"""
     link_delete_count: NonNegativeInt = 20
-    """Entities that a link loses so without asking, whatever share they are"""
+    """Number of copies that a link deletes so without asking, however large their share is"""
     comparison_findings: NonNegativeInt = Field(1000, le=1_000_000)
-    """Most single findings that are kept of a comparison of catalogs; numbers are always kept"""
+    """Most findings that a node keeps of a comparison of catalogs; it always keeps the numbers"""
 
     @property
     def log_held_days(self) -> float:

@@ -1,4 +1,4 @@
-"""The change log: its changes, its positions and their texts, its bounds and its retention."""
+"""The change log: changes, positions and texts of positions, the bounds and the retention."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def list_arrivals(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Show which followers of a node have a change. Exits with 1 while one of them awaits it.
+    """Show the followers of a node that have a change. Exits with 1 while a follower awaits it.
 
     Example: concord arrivals /messagegroups/shop/messages/paid
     """

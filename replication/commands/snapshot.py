@@ -57,8 +57,8 @@ def snapshot(
 ) -> None:
     """Write the digests of a catalog to Parquet files, for `concord reconcile`.
 
-    A snapshot has a row for each entity and tombstone: its epoch, its digest, its signature; not
-    its content. It is of one moment, and compares later without the node:
+    A snapshot has a row for each entity and tombstone, with epoch, digest and signature, without
+    the content. All rows are of one moment. A snapshot can be compared later without the node:
     `concord reconcile --catalog eu=s3://snapshots/eu --catalog us=https://us.example.com`.
 
     The files are a manifest, parts of up to 200,000 rows, and at the end `_SUCCESS`.

@@ -1,4 +1,4 @@
-"""The cards of authorities: this node's own, and those that other catalogs have told."""
+"""The cards of authorities: the card of this node, and the cards that other catalogs sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The followers of this node: what they report, how far they are, and who has a change."""
+"""The followers of this node: their reports, their lag, and the arrivals of a change."""
 
 from __future__ import annotations
 

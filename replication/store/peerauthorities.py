@@ -1,4 +1,4 @@
-"""Stores what other catalogs tell of themselves: their cards, and the links that they share."""
+"""Stores the cards and the links that other catalogs tell this node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catalog.store.database import Connection
 from catalog.store.queries import Queries, from_json, to_json
 
 MOST_AUTHORITIES = 1000
-"""The most authorities of which this node keeps what they tell."""
+"""The most authorities whose cards and links this node keeps."""
 _queries = Queries("peerauthorities", package=__package__)
 
 

@@ -1,4 +1,4 @@
-"""A topic of copies: its address, its errors, and its records; imports no Kafka client.
+"""A topic of copies: the address, the errors and the records of a topic, without a Kafka client.
 
 A copy is a line of the feed, under the key of its origin. A checkpoint states the progress of the
 source and the publication of the copies: a complete copy, and every change after it.
