@@ -45,11 +45,12 @@ async def answer_collection(plan: ReadPlan) -> web.StreamResponse:
     filters = plan.flags.filters
     is_one_query = filters is None or filters.is_plain
     async with plan.connection(is_one_query=is_one_query) as connection:
-        if _is_found(plan):
-            page, visible = await _find(connection, plan, limit, count)
-            page, loaded = await _with_entities(connection, plan, page)
-        else:
-            (page, loaded), visible = await _read(connection, plan, limit, count), EVERYTHING
+        page, visible = await _find(connection, plan, limit, count)
+        loaded = await entities.read_members(
+            connection, plan.model, plan.xid, page.xids, follows=plan.follows
+        )
+        # Without a snapshot, a concurrent write may have deleted entities since the search.
+        page = replace(page, xids=[xid for xid in page.xids if xid in loaded.entities])
         return await _answer_page(connection, plan, page, loaded, visible)
 
 
@@ -83,12 +84,10 @@ async def _answer_page(
 async def _answer_tree(plan: ReadPlan, snapshot: Snapshot, limit: int | None) -> web.StreamResponse:
     """Answer with whole subtrees, or with more entities than a page may have, as a stream."""
     connection, page, visible = snapshot.connection, FoundPage(xids=[]), EVERYTHING
-    if _is_found(plan):
+    if _is_found(plan) or limit is not None:
         page, visible = await _find(connection, plan, limit)
-    elif limit is not None:
-        page, _ = await _read(connection, plan, limit)
-    else:
-        await _check_owner(connection, plan)
+    elif not await store.load(connection, [str(plan.xid)]):
+        raise NotFound(str(plan.xid))
 
     def chunks(branch: Branch) -> Chunks:
         if limit is None and not _is_found(plan):
@@ -101,23 +100,6 @@ async def _answer_tree(plan: ReadPlan, snapshot: Snapshot, limit: int | None) ->
     writer = SubtreeWriter(connection, plan.renderer(Loaded(), visible))
     pieces = writer.collection(plan.target.path, plan.flags.inline, chunks)
     return await plan.send(snapshot, writer, pieces, _headers(plan, page))
-
-
-async def _read(
-    connection: Connection, plan: ReadPlan, limit: int | None, count: Count = count_all
-) -> tuple[FoundPage, Loaded]:
-    """Read the next page in the order of ids."""
-    after, target = plan.flags.after, plan.target
-    loaded, xids, has_more = await entities.read_page(
-        connection, plan.model, plan.xid, target.plural, after, limit, follows=plan.follows
-    )
-    if not (has_more or after):
-        return FoundPage(xids=xids, total=len(xids)), loaded
-    total = loaded.counts.get(target.path)
-    if total is None:
-        total = await count(connection, target.path)
-    following = Xid.parse(xids[-1]).id if has_more else ""
-    return FoundPage(xids=xids, following=following, total=total), loaded
 
 
 async def _find(
@@ -136,29 +118,8 @@ async def _find(
             limit=limit,
             count_whole=count,
         )
-    if not found.xids:
-        await _check_owner(connection, plan)
     visible = await plan.visible(connection, None if limit is None else found.xids)
     return found, visible
-
-
-async def _with_entities(
-    connection: Connection, plan: ReadPlan, page: FoundPage
-) -> tuple[FoundPage, Loaded]:
-    if plan.xid.gid and not plan.xid.rid:
-        loaded = await entities.read_resources(connection, page.xids, follows=plan.follows)
-    else:
-        xids = [Xid.parse(xid) for xid in page.xids]
-        loaded = await entities.read_entities(connection, plan.model, xids, follows=plan.follows)
-    if plan.xid.rid:
-        loaded.entities |= (await entities.read_owner(connection, plan.xid)).entities
-    # Without a snapshot, a concurrent write may have deleted entities since the search.
-    return replace(page, xids=[xid for xid in page.xids if xid in loaded.entities]), loaded
-
-
-async def _check_owner(connection: Connection, plan: ReadPlan) -> None:
-    if not await store.load(connection, [str(plan.xid)]):
-        raise NotFound(str(plan.xid))
 
 
 def _headers(plan: ReadPlan, page: FoundPage) -> CIMultiDict[str]:

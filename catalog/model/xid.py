@@ -86,6 +86,10 @@ class Xid(NamedTuple):
             return Xid(self.groups, self.gid, plural, id)
         return self.version(id)
 
+    def collection(self, plural: str) -> str:
+        """The path of the collection `plural` of the registry, group or resource."""
+        return f"/{plural}" if not self.gid else f"{self}/{plural}"
+
     @staticmethod
     @functools.lru_cache(maxsize=1 << 16)
     def parse(text: str) -> Xid:

@@ -1,4 +1,4 @@
-"""Reads entities as a GET shows them: single entities, pages and small subtrees.
+"""Reads entities as a GET shows them: single entities, members of collections, small subtrees.
 
 With `follows`, cross references are shown as their targets. An entity that does not exist is
 `NotFound`, unless several entities are asked for.
@@ -18,7 +18,6 @@ from catalog.store import entities as store
 from catalog.store import subtrees
 from catalog.store.database import Connection
 from catalog.store.entities import Shown
-from catalog.store.find import BEFORE_ALL, page_plain
 
 MOST_DOCUMENT_BYTES = 64 * 1024 * 1024
 # Of metadata. A page ends at the bound; an answer without pages is refused beyond the bound.
@@ -193,63 +192,18 @@ async def _follow_versions(connection: Connection, loaded: Loaded, xids: Iterabl
             loaded.see_version_through(wanted[stored], version)
 
 
-async def read_page(
-    connection: Connection,
-    model: Model,
-    owner: Xid,
-    plural: str,
-    after: str,
-    limit: int | None,
-    *,
-    follows: bool = True,
-) -> tuple[Loaded, list[str], bool]:
-    """Read a page of a collection: the entities, the xids in order, and whether more follow.
-
-    Args:
-        limit: the most entities of the page, which has fewer if they are large; `None` for all.
-
-    Raises:
-        TooLarge: without a limit, the entities are too large to hold at once.
-    """
-    listing = collection = f"{str(owner).rstrip('/')}/{plural}"
-    loaded = Loaded()
-    if owner.rid:
-        loaded = await read_owner(connection, owner, follows=follows)
-        listing = f"{loaded.entities[str(owner)].attributes.get('xref', owner)}/versions"
-    most = await _most_of_page(connection, listing, after, limit)
-    # One more row than the page holds tells whether entities follow.
-    ahead = None if most is None else most + 1
-    if owner.rid:
-        entities = await store.page(connection, listing, after, ahead)
-        resource = loaded.entities[str(owner)]
-        if listing != collection:
-            is_followed = "defaultversionid" in resource.attributes
-            entities = [loaded.see_version_through(resource, v) for v in entities if is_followed]
-        loaded.entities |= {version.xid: version for version in entities}
-    elif owner.gid:
-        shown = await store.page_resources(connection, collection, after, ahead)
-        loaded, entities = Loaded.shown(shown), [s.resource for s in shown]
-        if follows:
-            await follow(connection, loaded)
-    else:
-        entities = await store.page(connection, collection, after, ahead)
-        loaded = Loaded(entities={entity.xid: entity for entity in entities})
-        below = collections_of(model, (entity.path for entity in entities))
-        loaded.counts = await store.count_collections(connection, below)
-    if not entities and not await store.load(connection, [str(owner)]):
+async def read_members(
+    connection: Connection, model: Model, owner: Xid, xids: Sequence[str], *, follows: bool = True
+) -> Loaded:
+    """Read members of a collection of `owner`; versions come with the resource that owns them."""
+    if owner.gid and not owner.rid:
+        return await read_resources(connection, xids, follows=follows)
+    if owner.rid and not xids:
+        return await read_entity(connection, model, owner, follows=follows)
+    loaded = await read_entities(connection, model, [*map(Xid.parse, xids)], follows=follows)
+    if owner.rid and str(owner) not in loaded.entities:
         raise NotFound(str(owner))
-    xids = [entity.xid for entity in entities]
-    return loaded, xids[:most], ahead is not None and len(xids) == ahead
-
-
-async def _most_of_page(
-    connection: Connection, listing: str, after: str, limit: int | None
-) -> int | None:
-    if limit is not None and limit <= _ALWAYS_FITTING:
-        return limit
-    start = replace(BEFORE_ALL, id=after.lower())
-    rows = await page_plain(connection, listing, start, limit)
-    return await most_fitting(connection, [row["xid"] for row in rows], limit)
+    return loaded
 
 
 async def most_fitting(
@@ -257,7 +211,11 @@ async def most_fitting(
 ) -> int | None:
     """The number of entities that a page may have, given the xids of the next entities.
 
-    `limit` and `TooLarge` are as for `read_page`.
+    Args:
+        limit: the most entities of the page, which has fewer if they are large; `None` for all.
+
+    Raises:
+        TooLarge: without a limit, the entities are too large to hold at once.
     """
     if len(xids) <= _ALWAYS_FITTING:
         return limit
@@ -266,16 +224,6 @@ async def most_fitting(
     if fitting < len(xids) and limit is None:
         raise TooLarge(xids[0], detail=_FEWER_AT_ONCE)
     return limit if fitting == len(xids) else fitting
-
-
-async def read_owner(connection: Connection, owner: Xid, *, follows: bool = True) -> Loaded:
-    """Read the resource that owns a collection of versions."""
-    loaded = Loaded(entities=await store.load(connection, [str(owner)]))
-    if str(owner) not in loaded.entities:
-        raise NotFound(str(owner))
-    if follows:
-        await follow(connection, loaded)
-    return loaded
 
 
 async def follow(connection: Connection, loaded: Loaded, *, versions: bool = False) -> None:
@@ -331,7 +279,7 @@ async def load_documents(
 def collections_of(model: Model, owners: Iterable[Xid]) -> list[str]:
     """The paths of all collections of the given registries and groups."""
     return [
-        f"{str(owner).rstrip('/')}/{plural}"
+        owner.collection(plural)
         for owner in owners
         for plural in (model.groups[owner.groups].resources if owner.gid else model.groups)
     ]

@@ -8,13 +8,13 @@ from __future__ import annotations
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
 
 import orjson
 
-from catalog.model.errors import BadRequest
+from catalog.model.errors import BadRequest, NotFound
 from catalog.model.filter import Clause, Filters, Sort
 from catalog.model.timestamps import parse_time
 from catalog.model.xid import Xid, collection_of, is_valid_id
@@ -22,6 +22,7 @@ from catalog.reading.entities import most_fitting
 from catalog.reading.visible import Visible, segments_of
 from catalog.store import find as store
 from catalog.store.database import Connection
+from catalog.store.entities import load
 from catalog.store.filterjsonpath import Condition, any_of, condition_of
 from catalog.store.find import Kind, Match, Row, SortKey
 
@@ -98,6 +99,15 @@ _LONGEST_TEXT = 256
 _LARGEST_EXPONENT = 400
 
 
+def _start_of(after: str, sort: Sort | None, *, is_plain: bool) -> SortKey:
+    if not after:
+        return store.start_of(sort)
+    if is_plain:
+        # The rank of an entity in an order without values.
+        return replace(store.BEFORE_ALL, rank=0, id=after.lower())
+    return read_token(after, sort)
+
+
 def write_token(key: SortKey) -> str:
     content = orjson.dumps([key.rank, str(key.number), key.text, key.id])
     return urlsafe_b64encode(content).decode().rstrip("=")
@@ -170,27 +180,35 @@ async def find_page(
 
     Args:
         filters, sort: parsed for the collection; without a sort, the order is by ids.
-        after: the token of the page, from the previous page.
+        after: the token of the page, from the previous page; without filters and a sort, the id
+            after which the page begins.
         limit: the most entities of the page, which has fewer if they are large; `None` for all.
         count_whole: counts the whole collection; called if the collection has several pages.
 
     Raises:
         BadRequest: `after` is not from a page in this order.
+        NotFound: the owner of the collection does not exist.
         TooLarge: without a limit, the versions are too large to hold at once.
     """
-    listing = _listing(owner, plural)
-    key = read_token(after, sort) if after else store.start_of(sort)
+    is_plain = filters is None and sort is None
+    key = _start_of(after, sort, is_plain=is_plain)
     most = _ALL if limit is None else limit
-    page = _Page(connection, listing, sort, key, most + 1, count_whole)
+    page = _Page(connection, owner.collection(plural), sort, key, most + 1, count_whole)
     rows, count = await (page.of_all() if filters is None else page.of_matches(filters))
+    if not rows and not await load(connection, [str(owner)]):
+        raise NotFound(str(owner))
     xids = [row["xid"] for row in rows[:most]]
     # Without a limit, groups and resources are answered as a stream, which needs no bound.
     if limit is not None or plural == "versions":
         most = await most_fitting(connection, xids, limit) or most
     is_one_of_many = bool(after) or len(rows) > most
+    following = ""
+    if len(rows) > most:
+        last = rows[most - 1]
+        following = Xid.parse(last["xid"]).id if is_plain else write_token(store.key_of(last))
     return FoundPage(
         xids=xids[:most],
-        following=write_token(store.key_of(rows[most - 1])) if len(rows) > most else "",
+        following=following,
         total=await count() if is_one_of_many else len(rows),
     )
 
@@ -304,7 +322,7 @@ async def find_among(
     for clause in filters.clauses:
         if clause.is_possible:
             matches = await match_chain(
-                connection, _listing(target, plural), clause.chain, _conditions(clause), ids
+                connection, target.collection(plural), clause.chain, _conditions(clause), ids
             )
             visible.add(clause, [match.xid for match in matches])
     visible.is_empty = not visible.roots
@@ -316,18 +334,14 @@ async def put_in_order(
 ) -> list[str]:
     """Sort the given entities of a collection, without deleted entities."""
     ids = {_id_in(xid): xid for xid in xids}
-    listing = _listing(owner, plural)
+    listing = owner.collection(plural)
     page = _Page(connection, listing, sort, store.start_of(sort), len(ids), store.count_all)
     rows, _ = await page.of_some(ids)
     return [row["xid"] for row in rows]
 
 
-def _listing(owner: Xid, plural: str) -> str:
-    return f"{str(owner).rstrip('/')}/{plural}"
-
-
 def _nothing_of(owner: Xid, plural: str) -> Visible:
-    return Visible(target=str(owner), depth=segments_of(_listing(owner, plural)) + 1)
+    return Visible(target=str(owner), depth=segments_of(owner.collection(plural)) + 1)
 
 
 def _id_in(xid: str) -> str:
@@ -348,7 +362,7 @@ async def _visible_of_entity(connection: Connection, target: Xid, filters: Filte
         if not clause.chain:
             visible.add(clause, [str(target)])
             continue
-        listing = f"{str(target).rstrip('/')}/{clause.chain[0]}"
+        listing = target.collection(clause.chain[0])
         matches = await match_chain(connection, listing, clause.chain[1:], below)
         visible.add(clause, [match.xid for match in matches])
     return visible

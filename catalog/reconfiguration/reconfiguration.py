@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 from catalog.keys.entitysignature import EntitySigner
 from catalog.model.attributes import check_attributes
-from catalog.model.caller import Author, node_caller
+from catalog.model.caller import node_caller
 from catalog.model.capabilities import Capabilities
-from catalog.model.change import Change
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
@@ -50,7 +48,7 @@ from catalog.writing.checks import run_checks
 from catalog.writing.content import StoredContent
 from catalog.writing.documentchecks import KnownResults
 from catalog.writing.drafts import Draft, Drafts
-from catalog.writing.outcome import outcome_of
+from catalog.writing.outcome import Outcome, outcome_of
 from catalog.writing.resourceplan import ResourcePlan
 
 # Building and showing a model of the largest size takes a second.
@@ -112,25 +110,13 @@ class ConfigurationChange:
     offered: Capabilities
     authority: str
 
-    def noted_in(self, changes: Sequence[Change]) -> list[Change]:
-        """The changes, with the reconfigured parts added to the change of the registry."""
-        names = self.differences
-        return [
-            replace(change, changed=tuple(sorted({*change.changed, *names})))
-            if change.kind == "registry"
-            else change
-            for change in changes
-        ]
-
     async def put_in_force(
         self,
         connection: Connection,
         before: Configuration,
+        written: Outcome,
         *,
         results: KnownResults,
-        interaction: str,
-        author: Author,
-        now: datetime,
         signer: EntitySigner | None,
     ) -> None:
         """Put the configuration in force, after the writes of the interaction.
@@ -139,9 +125,7 @@ class ConfigurationChange:
         or whose documents become checkable.
 
         Raises:
-            ModelComplianceError: entities do not comply; has a limited number of violations.
-            CapabilityError: entities do not comply, although the model stays the same.
-            ChecksDue: documents have to be checked first.
+            ModelComplianceError, CapabilityError, ChecksDue: as `Revalidation.run`.
         """
         after, capabilities = self.configuration, self.configuration.capabilities
         await Revalidation(
@@ -150,9 +134,7 @@ class ConfigurationChange:
             after=after,
             authority=self.authority,
             results=results,
-            interaction=interaction,
-            author=author,
-            now=now,
+            written=written,
             signer=signer,
         ).run()
         # Stored as `None`, so that the node gets the capabilities that a later release adds.
@@ -289,8 +271,7 @@ class Revalidation:
     Args:
         before: the configuration in force; `after` is the new configuration.
         authority: the authority of the node.
-        interaction: the id of the interaction that changes the configuration; `now` is the time,
-            and `author` the author of the interaction.
+        written: the interaction that changes the configuration.
         signer: signs the adapted entities.
     """
 
@@ -299,9 +280,7 @@ class Revalidation:
     after: Configuration
     authority: str
     results: KnownResults
-    interaction: str
-    author: Author
-    now: datetime
+    written: Outcome
     signer: EntitySigner | None
     violations: list[XRegistryError] = field(default_factory=list)
 
@@ -416,7 +395,7 @@ class Revalidation:
         return await entities.load(self.connection, groups) | {row.xid: row for row in rows}
 
     def _drafts(self, before: Mapping[str, Entity]) -> Drafts:
-        return Drafts(self.after.model, before, authority=self.authority, now=self.now)
+        return Drafts(self.after.model, before, authority=self.authority, now=self.written.at)
 
     async def _finish(self, drafts: Drafts, resources: Sequence[ResourcePlan]) -> None:
         """Collect violations and due checks; without violations and checks, write the entities."""
@@ -438,7 +417,7 @@ class Revalidation:
         self.results.raise_part()
         if self.violations or not self.results.are_complete:
             return
-        outcome = outcome_of(drafts, self.interaction, self.author)
+        outcome = outcome_of(drafts, self.written.interaction, self.written.author)
         if outcome.after:
             await write(self.connection, outcome, signer=self.signer)
 

@@ -203,22 +203,6 @@ async def load_shown(connection: Connection, xids: Iterable[str]) -> list[Shown]
     return await _each(_shown_from, rows)
 
 
-async def page(
-    connection: Connection, collection: str, after: str, limit: int | None
-) -> list[Entity]:
-    """Read up to `limit` entities of a collection whose ids come after `after`."""
-    rows = await connection.fetch(_queries.page, collection, after.lower(), limit)
-    return await entities_from(rows)
-
-
-async def page_resources(
-    connection: Connection, collection: str, after: str, limit: int | None
-) -> list[Shown]:
-    """Read up to `limit` resources of a collection whose ids come after `after`."""
-    rows = await connection.fetch(_queries.page_resources, collection, after.lower(), limit)
-    return await _each(_shown_from, rows)
-
-
 async def count_fitting(connection: Connection, xids: Iterable[str], most_bytes: int) -> int:
     """Count the entities, in order, that begin within the first `most_bytes` bytes of metadata.
 

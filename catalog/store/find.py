@@ -81,9 +81,7 @@ def _is_descending(sort: Sort | None) -> bool:
     return sort is not None and sort.is_descending
 
 
-async def page_plain(
-    connection: Connection, listing: str, after: SortKey, limit: int | None
-) -> list[Row]:
+async def page_plain(connection: Connection, listing: str, after: SortKey, limit: int) -> list[Row]:
     """A page of a collection, in the order of ids."""
     return await connection.fetch(_queries.plain, listing, after.id, limit)
 

@@ -10,8 +10,6 @@ from typing import Protocol, TypeAlias
 
 from catalog.keys.entitysignature import EntitySigner
 from catalog.load.workthread import aside
-from catalog.model.caller import Author
-from catalog.model.change import Change
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
 from catalog.model.errors import XRegistryError
@@ -110,24 +108,28 @@ class Reconfiguration(Protocol):
     @property
     def configuration(self) -> Configuration: ...
 
-    def noted_in(self, changes: Sequence[Change]) -> list[Change]:
-        """The changes, with the reconfigured parts named in the change of the registry."""
+    @property
+    def differences(self) -> frozenset[str]:
+        """The names of the parts that differ from the configuration in force."""
         ...
 
     async def put_in_force(
         self,
         connection: Connection,
         before: Configuration,
+        written: Outcome,
         *,
         results: KnownResults,
-        interaction: str,
-        author: Author,
-        now: datetime,
         signer: EntitySigner | None,
     ) -> None:
         """Adapt every entity to the configuration, or refuse the configuration, and save both.
 
-        Raises `ChecksDue` if documents have to be checked first.
+        Args:
+            before: the configuration in force.
+            written: the interaction, whose author and time the adapted entities get.
+
+        Raises:
+            ChecksDue: documents have to be checked first.
         """
         ...
 
@@ -202,13 +204,7 @@ class WriteTransaction:
         position = await write(self.connection, *written, signer=signer)
         if self.reconfiguration is not None:
             await self.reconfiguration.put_in_force(
-                self.connection,
-                self.configuration,
-                results=self.results,
-                interaction=written[0].interaction,
-                author=written[0].author,
-                now=written[0].at,
-                signer=signer,
+                self.connection, self.configuration, *written, results=self.results, signer=signer
             )
             # The reconfiguration may have logged further changes.
             position = await read_newest(self.connection)
@@ -285,7 +281,14 @@ class WriteTransaction:
         outcome = await decider.decide(interaction, stored, datetime.now(UTC))
         if self.reconfiguration is None:
             return outcome
-        return replace(outcome, changes=self.reconfiguration.noted_in(outcome.changes))
+        names = self.reconfiguration.differences
+        changes = [
+            replace(change, changed=tuple(sorted({*change.changed, *names})))
+            if change.kind == "registry"
+            else change
+            for change in outcome.changes
+        ]
+        return replace(outcome, changes=changes)
 
     async def _compose(self, composer: Composer) -> Interaction:
         if isinstance(composer, Composed):

@@ -147,13 +147,7 @@ async def plan_of(connection: asyncpg.Connection, statement: str, *arguments: An
 GROUP = "/messagegroups/g7"
 HOT: list[tuple[str, str, tuple[Any, ...], set[str]]] = [
     ("entities", "load", ([f"{GROUP}/messages/m5"],), {"entities_pkey"}),
-    ("entities", "page", (f"{GROUP}/messages", "m5", 10), {"entities_sibling"}),
-    (
-        "entities",
-        "page_resources",
-        (f"{GROUP}/messages", "m5", 10),
-        {"entities_sibling", "entities_pkey"},
-    ),
+    ("find", "plain", (f"{GROUP}/messages", "m5", 10), {"entities_sibling"}),
     (
         "entities",
         "load_shown",

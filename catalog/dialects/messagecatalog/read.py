@@ -19,6 +19,7 @@ from catalog.model.versions import Lineage, newest
 from catalog.model.xid import Xid
 from catalog.reading import entities
 from catalog.reading.entities import Loaded
+from catalog.reading.find import find_page
 from catalog.store import entities as store
 from catalog.store import linksources
 from catalog.store.database import Connection
@@ -39,9 +40,10 @@ async def latest_version(
 
 async def all_versions(connection: Connection, context: Context, xid: Xid) -> list[Entity]:
     """The versions of a definition: the newest version, then the rest by time of creation."""
-    loaded, xids, _ = await entities.read_page(connection, context.model, xid, "versions", "", None)
+    page = await find_page(connection, xid, "versions", limit=None)
+    loaded = await entities.read_members(connection, context.model, xid, page.xids)
     kind = context.model.resource_type(uris.MESSAGE_GROUPS, uris.GROUP_MESSAGES)
-    versions = [loaded.entities[one] for one in xids]
+    versions = [loaded.entities[one] for one in page.xids]
     latest = newest(map(_lineage, versions), kind.versionmode if kind is not None else "manual")
     if latest is None:
         return []
@@ -146,12 +148,9 @@ async def _list(request: web.Request, owner: Xid, plural: str) -> web.Response:
     context = request[CONTEXT]
     after, limit = read_page(request)
     async with context.database.acquire() as connection:
-        _, xids, has_more = await entities.read_page(
-            connection, context.model, owner, plural, after, limit
-        )
-    ids = [Xid.parse(xid).id for xid in xids]
-    last = ids[-1] if has_more else ""
-    return json_response(ids, headers=next_link(request, last, limit))
+        page = await find_page(connection, owner, plural, after=after, limit=limit)
+    ids = [Xid.parse(xid).id for xid in page.xids]
+    return json_response(ids, headers=next_link(request, page.following, limit))
 
 
 async def get_definition(request: web.Request) -> web.Response:
@@ -177,8 +176,8 @@ async def list_versions(request: web.Request) -> web.Response:
     context = request[CONTEXT]
     xid = uris.definition_in(request, context.model)
     async with context.database.acquire() as connection:
-        _, xids, _ = await entities.read_page(connection, context.model, xid, "versions", "", None)
-    ids = (Xid.parse(version).vid for version in xids)
+        page = await find_page(connection, xid, "versions", limit=None)
+    ids = (Xid.parse(version).vid for version in page.xids)
     return json_response(sorted(int(vid) for vid in ids if is_number(vid)))
 
 

@@ -29,6 +29,7 @@ from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid
 from catalog.reading import entities
 from catalog.reading.entities import Loaded, check_readable
+from catalog.reading.find import find_page
 from catalog.reading.tree import (
     Branch,
     Chunks,
@@ -37,7 +38,6 @@ from catalog.reading.tree import (
     read_matches,
     read_whole,
 )
-from catalog.store import entities as store
 from catalog.store.database import Connection
 
 # The most entities in an answer; larger collections have to be read page by page.
@@ -198,17 +198,15 @@ async def load_page(
         NotFound: the owner of the collection does not exist.
         TooLarge: resources have too many versions.
     """
-    loaded, xids, has_more = await entities.read_page(
-        connection, model, owner, plural, after, limit
-    )
-    path = f"{str(owner).rstrip('/')}/{plural}"
-    total = (await store.count_collections(connection, [path])).get(path, 0)
+    page = await find_page(connection, owner, plural, after=after, limit=limit)
     if owner.gid and not owner.rid:
-        loaded = Loaded.of(await entities.load_subtrees(connection, xids)) if xids else Loaded()
+        rows = await entities.load_subtrees(connection, page.xids) if page.xids else []
+        loaded = Loaded.of(rows)
         await entities.follow(connection, loaded, versions=True)
-    found = [loaded.entities[xid] for xid in xids if xid in loaded.entities]
-    following = Xid.parse(xids[-1]).id if has_more else ""
-    return LoadedPage(entities=found, following=following, total=total, loaded=loaded)
+    else:
+        loaded = await entities.read_members(connection, model, owner, page.xids)
+    found = [loaded.entities[xid] for xid in page.xids if xid in loaded.entities]
+    return LoadedPage(entities=found, following=page.following, total=page.total, loaded=loaded)
 
 
 def shown_each(

@@ -54,25 +54,6 @@ SELECT * FROM resources_shown WHERE xid = ANY ($1::text[])
 -- One resource like `load_shown`, whose list of any length is planned for each execution.
 SELECT * FROM resources_shown WHERE xid = $1
 
--- name: page
--- One page of a collection in the order of ids, after one id.
-SELECT * FROM entities
-WHERE collection = $1 AND lower(id) COLLATE "C" > $2
-ORDER BY lower(id) COLLATE "C"
-LIMIT $3
-
--- name: page_resources
--- One page of resources, each with its default version and its number of versions.
-SELECT shown.*
-FROM (
-    SELECT xid FROM entities
-    WHERE collection = $1 AND lower(id) COLLATE "C" > $2
-    ORDER BY lower(id) COLLATE "C"
-    LIMIT $3
-) AS page
-JOIN resources_shown shown USING (xid)
-ORDER BY lower(shown.id) COLLATE "C"
-
 -- name: count_fitting
 -- How many of these entities, in order, begin within so many bytes of metadata: a resource with its
 -- default version; a cross reference, and a version that it shows, as the target.
