@@ -80,7 +80,7 @@ async def _read(request: web.Request, context: Context) -> Apply:
         also=await aside(0, _xids, request, _kept(request, body.pop(_KEEP, []))),
     )
     model = context.model
-    await aside(0, interaction.post_registry, model, body)
+    await aside(0, interaction.post_collections, model, Xid(), body)
     if ownership.scopes and ownership.set:
         _refuse(request, "scope", "A set owns what its applies brought, wherever that is.")
     is_empty = not interaction.groups and not ownership.also

@@ -107,18 +107,12 @@ def _read(
     is_post = request.method == hdrs.METH_POST
     xid = target.xid
     match target.kind:
-        case "registry" if is_post:
-            interaction.post_registry(model, body)
+        case "registry" | "group" if is_post:
+            interaction.post_collections(model, xid, body)
         case "registry":
             interaction.put_registry(model, body, patch=patch)
-        case "collection" if xid.rid:
-            interaction.put_versions(model, xid, body, patch=patch)
-        case "collection" if xid.gid:
-            interaction.put_resources(model, xid, target.plural, body, patch=patch)
         case "collection":
-            interaction.put_groups(model, target.plural, body, patch=patch)
-        case "group" if is_post:
-            interaction.post_group(model, xid, body)
+            interaction.put_collection(model, xid, target.plural, body, patch=patch)
         case "group":
             interaction.put_group(model, xid, body, patch=patch)
         case "resource" if is_post:

@@ -196,7 +196,7 @@ class LintedCatalog:
         interaction = Interaction(caller=node_caller(), ignore=frozenset({"epoch"}))
         for plural, collection in groups.items():
             try:
-                interaction.post_registry(model, {plural: collection})
+                interaction.post_collections(model, Xid(), {plural: collection})
             except XRegistryError as error:
                 found.append(error)
         found += interaction.violations

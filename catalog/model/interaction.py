@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -180,57 +180,51 @@ class Interaction:
         self.default = version
 
     def put_registry(self, model: Model, body: Body, *, patch: bool) -> None:
-        collections = {name: body[name] for name in model.groups if name in body}
-        own = {name: value for name, value in body.items() if name not in collections}
+        own = {name: value for name, value in body.items() if name not in model.groups}
         taken = self._taken(own, Xid(), "registryid", ignorable=_OF_REGISTRY)
         self.registry = RegistryUpsert(body=taken, patch=patch)
-        self._put_groups_by_type(model, collections, patch=patch)
-
-    def post_registry(self, model: Model, body: Body) -> None:
-        """Groups of several types (`core/http.md, "POST /"`), and nothing else."""
-        own = (name for name in body if name not in model.groups and name != "$schema")
-        self.violations += (errors.GroupsOnly("/", name=name) for name in own)
-        self._put_groups_by_type(model, body, patch=False)
-
-    def _put_groups_by_type(self, model: Model, body: Body, *, patch: bool) -> None:
-        for name, collection in body.items():
-            if name in model.groups:
-                self.put_groups(model, name, collection, patch=patch)
-
-    def put_groups(self, model: Model, groups: str, collection: Any, *, patch: bool) -> None:
-        """The groups of one type, keyed by id (`core/http.md, "POST /<GROUPS>"`)."""
-        for gid, body in self._entries(f"/{groups}", collection):
-            with self._collecting():
-                self.put_group(model, Xid(groups, gid), body, patch=patch)
+        self._put_collections(model, Xid(), body, patch=patch)
 
     def put_group(
         self, model: Model, xid: Xid, body: Body, *, patch: bool, least_epoch: int = 0
     ) -> None:
         _check_id(xid, xid.gid)
         kind = model.groups[xid.groups]
-        collections = {name: body[name] for name in kind.resources if name in body}
-        own = {name: value for name, value in body.items() if name not in collections}
+        own = {name: value for name, value in body.items() if name not in kind.resources}
         taken = self._taken(own, xid, f"{kind.singular}id")
         self.groups.append(GroupUpsert(xid=xid, body=taken, patch=patch, least_epoch=least_epoch))
-        for name, collection in collections.items():
-            self.put_resources(model, xid, name, collection, patch=patch)
+        self._put_collections(model, xid, body, patch=patch)
 
-    def post_group(self, model: Model, xid: Xid, body: Body) -> None:
-        """Resources of several types (`core/http.md, "POST /<GROUPS>/<GID>"`), nothing else."""
-        kind = model.groups[xid.groups]
-        own = (name for name in body if name not in kind.resources and name != "$schema")
-        self.violations += (errors.ResourcesOnly(str(xid), name=name) for name in own)
+    def post_collections(self, model: Model, owner: Xid, body: Body) -> None:
+        """Collections of several types of the registry or a group, and nothing else.
+
+        Source: core/http.md, "POST /" and "POST /<GROUPS>/<GID>".
+        """
+        error = errors.ResourcesOnly if owner.gid else errors.GroupsOnly
+        known = {*_plurals(model, owner), "$schema"}
+        self.violations += (error(str(owner), name=name) for name in body if name not in known)
+        self._put_collections(model, owner, body, patch=False)
+
+    def _put_collections(self, model: Model, owner: Xid, body: Body, *, patch: bool) -> None:
+        plurals = _plurals(model, owner)
         for name, collection in body.items():
-            if name in kind.resources:
-                self.put_resources(model, xid, name, collection, patch=False)
+            if name in plurals:
+                self.put_collection(model, owner, name, collection, patch=patch)
 
-    def put_resources(
-        self, model: Model, group: Xid, resources: str, collection: Any, *, patch: bool
+    def put_collection(
+        self, model: Model, owner: Xid, plural: str, collection: Any, *, patch: bool
     ) -> None:
-        """The resources of one type, keyed by id."""
-        for rid, body in self._entries(f"{group}/{resources}", collection):
+        """The groups, resources or versions of one collection, keyed by id."""
+        if owner.rid:
+            _check_id(owner, owner.rid)
+            self._imply_group(owner.group)
+            versions = self._versions(model, owner, collection, patch=patch)
+            self.resources.append(ResourceUpsert(xid=owner, patch=patch, versions=versions))
+            return
+        put = self.put_resource if owner.gid else self.put_group
+        for id, body in self._entries(owner.collection(plural), collection):
             with self._collecting():
-                self.put_resource(model, group.child(resources, rid), body, patch=patch)
+                put(model, owner.child(plural, id), body, patch=patch)
 
     def put_resource(
         self,
@@ -304,13 +298,6 @@ class Interaction:
         upsert = VersionUpsert(vid=vid, body=own, patch=patch, document=document)
         self.resources.append(ResourceUpsert(xid=resource, patch=patch, versions=(upsert,)))
 
-    def put_versions(self, model: Model, resource: Xid, collection: Any, *, patch: bool) -> None:
-        """The versions of one resource, keyed by id."""
-        _check_id(resource, resource.rid)
-        self._imply_group(resource.group)
-        versions = self._versions(model, resource, collection, patch=patch)
-        self.resources.append(ResourceUpsert(xid=resource, patch=patch, versions=versions))
-
     def _versions(
         self, model: Model, resource: Xid, collection: Any, *, patch: bool
     ) -> tuple[VersionUpsert, ...]:
@@ -332,7 +319,7 @@ class Interaction:
         if parent.rid and not collection and self.default is not None:
             self._imply_group(parent.group)
             self.resources.append(ResourceUpsert(xid=parent, patch=True))
-        for id, body in self._entries(f"{parent}/{plural}".replace("//", "/"), collection):
+        for id, body in self._entries(parent.collection(plural), collection):
             xid = parent.child(plural, id)
             _check_id(xid, id)
             singular = "version" if xid.vid else model.singular_of(xid)
@@ -387,6 +374,11 @@ def check_version_id(resource: Xid, vid: Any) -> None:
     _check_id(resource.version(vid), vid)
     if vid in RESERVED_VERSION_IDS:
         raise errors.MalformedId(str(resource), id=vid, error_detail="the word is reserved")
+
+
+def _plurals(model: Model, owner: Xid) -> Collection[str]:
+    """The names of the collections of the registry or of a group."""
+    return model.groups[owner.groups].resources if owner.gid else model.groups
 
 
 def _resource_type(model: Model, xid: Xid) -> ResourceType:
