@@ -9,12 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from enum import StrEnum
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -326,18 +325,11 @@ def _explain(error: Exception, settings: Settings) -> None:
     raise error
 
 
-class DemoTopology(StrEnum):
-    """The federation that the demo runs."""
-
-    hub = "hub"
-    wide = "wide"
-
-
 @app.command()
 def demo(
     topology: Annotated[
-        DemoTopology, typer.Option(help="The federation to run.")
-    ] = DemoTopology.hub,
+        Literal["hub", "wide"], typer.Option(help="The federation to run.")
+    ] = "hub",
     stay: Annotated[
         bool, typer.Option("--stay", help="Keep the nodes running until Ctrl-C.")
     ] = False,
@@ -364,7 +356,7 @@ def demo(
     """
     from catalog.demo.run import run_demo, run_wide_demo
 
-    if topology is DemoTopology.wide:
+    if topology == "wide":
         raise typer.Exit(run_wide_demo(kafka=kafka, stay=stay))
     if find_spec("pyspark") is None:
         fail("The demo needs Spark.", f"Install it with: {install_command('spark')}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -45,23 +45,32 @@ app = typer.Typer(
     ),
 )
 
+RequestState = Literal["open", "granted", "declined", "all"]
 RuleId = Annotated[str, typer.Argument(help="The id of the rule, as `concord access list` has it.")]
-RequestId = Annotated[
-    str, typer.Argument(help="The id of the request, as `concord access requests` has it.")
-]
-Note = Annotated[str, typer.Option(help="What the caller who asked is told.", metavar="TEXT")]
-Group = Annotated[
-    str, typer.Argument(help="The group, such as /messagegroups/orders.", metavar="PATH")
-]
 
 
 @app.command("list")
 @with_options(place=node_place)
-def list_(place: NodePlace, as_json: AsJson = False) -> None:
-    """List the access rules: holder, role and groups. Of many groups, only the first are shown.
+def list_(
+    place: NodePlace,
+    requests: Annotated[
+        RequestState | None,
+        typer.Option(
+            help="List requests instead of rules, in this state: your own, and those that you may "
+            "decide."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the access rules, or requests. Of many groups of a rule, only the first are shown.
 
     Example: concord access list
+
+    Example: concord access list --requests open
     """
+    if requests is not None:
+        _print_requests(place, requests, as_json=as_json)
+        return
     from catalog.operations.access import LIST_RULES
 
     rules = place.list_or_work(LIST_RULES, lambda page: page.rules, _list)
@@ -77,6 +86,29 @@ def list_(place: NodePlace, as_json: AsJson = False) -> None:
     )
 
 
+def _print_requests(place: NodePlace, state: RequestState, *, as_json: bool) -> None:
+    from catalog.operations.access import LIST_REQUESTS, AccessRequestsQuery
+
+    query = wanted(AccessRequestsQuery, state=None if state == "all" else state)
+    found = place.list_or_work(
+        LIST_REQUESTS,
+        lambda page: page.requests,
+        lambda connection, _: _list_requests(connection, query.state),
+        query=query,
+    )
+    print_rows(
+        found,
+        ("id", "state", "role", "group", "who", "reason", "since", "note"),
+        lambda each: (
+            *(each.id, each.state, each.role, each.path),
+            *(each.name or ("you" if each.isown else ""), each.reason),
+            *(format_time(each.createdat), each.note or ""),
+        ),
+        nothing="There are no such requests.",
+        as_json=as_json,
+    )
+
+
 def _listed(rule: GrantingRule) -> str:
     more = rule.pathscount - len(rule.paths)
     return ", ".join(rule.paths) + (f" and {more} more" if more else "")
@@ -84,12 +116,30 @@ def _listed(rule: GrantingRule) -> str:
 
 @app.command()
 @with_options(place=node_place)
-def show(id: RuleId, place: NodePlace, as_json: AsJson = False) -> None:
-    """Show a rule with every group of the rule.
+def show(
+    of: Annotated[
+        str,
+        typer.Argument(
+            metavar="RULE|GROUP",
+            help="The id of a rule, as `concord access list` has it, or a group, such as "
+            "/messagegroups/orders.",
+        ),
+    ],
+    place: NodePlace,
+    as_json: AsJson = False,
+) -> None:
+    """Show a rule with all its groups, or who may read and write a group.
+
+    The admins of a group see who has a role there; others see how many.
 
     Example: concord access show 5be21f09aa
+
+    Example: concord access show /messagegroups/orders --url http://127.0.0.1:8080
     """
-    rule = _rule(place, id)
+    if of.startswith("/"):
+        _show_holders(place.url or DEFAULT_URL, of, as_json=as_json)
+        return
+    rule = _rule(place, of)
     told = cell(f"{rule.who} is {rule.role}, by {rule.createdby}, in")
     print_answer(rule, told, *map(cell, rule.paths), as_json=as_json)
 
@@ -181,7 +231,9 @@ def request(
     role: Annotated[
         str, typer.Argument(help="reader, writer, replicator or admin.", metavar="ROLE")
     ],
-    group: Group,
+    group: Annotated[
+        str, typer.Argument(help="The group, such as /messagegroups/orders.", metavar="PATH")
+    ],
     reason: Annotated[
         str, typer.Option(help="Why, for those who decide.", metavar="TEXT", prompt=True)
     ],
@@ -201,87 +253,53 @@ def request(
     print_answer(
         made,
         f"Request [bold]{cell(made.id)}[/] waits for those who decide about {made.path}.",
-        "`concord access requests` tells what becomes of it.",
+        "`concord access list --requests all` tells what becomes of it.",
         as_json=as_json,
     )
 
 
 @app.command()
 @with_options(place=node_place)
-def requests(
+def decide(
+    id: Annotated[
+        str, typer.Argument(help="The id of the request, as `concord access list --requests` has.")
+    ],
+    decision: Annotated[
+        Literal["grant", "decline", "withdraw"],
+        typer.Argument(
+            help="By a grant, a rule gives the role to the caller who asked. Withdraw takes back "
+            "a request of your own; a rule that was granted stays."
+        ),
+    ],
     place: NodePlace,
-    state: Annotated[
-        str | None, typer.Option(help="Only those that are open, granted or declined.")
-    ] = None,
+    note: Annotated[
+        str, typer.Option(help="What the caller who asked is told.", metavar="TEXT")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List requests for access: your own, and those that you may decide.
+    """Grant or decline a request for access, or withdraw your own.
 
-    Example: concord access requests --state open
-    """
-    from catalog.operations.access import LIST_REQUESTS, AccessRequestsQuery
+    Example: concord access decide 5be21f09aa grant --url http://127.0.0.1:8080
 
-    query = wanted(AccessRequestsQuery, state=state)
-    found = place.list_or_work(
-        LIST_REQUESTS,
-        lambda page: page.requests,
-        lambda connection, _: _list_requests(connection, query.state),
-        query=query,
-    )
-    print_rows(
-        found,
-        ("id", "state", "role", "group", "who", "reason", "since", "note"),
-        lambda each: (
-            *(each.id, each.state, each.role, each.path),
-            *(each.name or ("you" if each.isown else ""), each.reason),
-            *(format_time(each.createdat), each.note or ""),
-        ),
-        nothing="There are no requests.",
-        as_json=as_json,
-    )
-
-
-@app.command()
-@with_options(place=node_place)
-def grant(id: RequestId, place: NodePlace, note: Note = "", as_json: AsJson = False) -> None:
-    """Grant a request: a rule gives the role to the caller who asked.
-
-    Example: concord access grant 5be21f09aa --url http://127.0.0.1:8080
-    """
-    done = _decide(place, id, note, grants=True)
-    told = f"{cell(done.name or 'The caller')} is {done.role} in {cell(done.path)} by rule"
-    print_answer(done, f"{told} [bold]{cell(done.rule or '')}[/].", as_json=as_json)
-
-
-@app.command()
-@with_options(place=node_place)
-def decline(id: RequestId, place: NodePlace, note: Note = "", as_json: AsJson = False) -> None:
-    """Decline a request.
-
-    Example: concord access decline 5be21f09aa --note "Ask for reader."
-    """
-    done = _decide(place, id, note, grants=False)
-    print_answer(done, f"Request [bold]{cell(done.id)}[/] is declined.", as_json=as_json)
-
-
-@app.command()
-def withdraw(id: RequestId, url: Url = DEFAULT_URL) -> None:
-    """Take back a request of your own. A rule that was granted stays.
-
-    Example: concord access withdraw 5be21f09aa
+    Example: concord access decide 5be21f09aa decline --note "Ask for reader."
     """
     from catalog.operations.access import WITHDRAW_REQUEST
 
-    call_node(url, WITHDRAW_REQUEST, id=id)
-    out.print(f"Request [bold]{cell(id)}[/] is gone.")
+    if decision == "withdraw":
+        # Only a node knows who has asked, and so whose request it is.
+        call_node(place.url or DEFAULT_URL, WITHDRAW_REQUEST, id=id)
+        out.print(f"Request [bold]{cell(id)}[/] is gone.")
+        return
+    done = _decide(place, id, note, grants=decision == "grant")
+    if done.rule is None:
+        told = f"Request [bold]{cell(done.id)}[/] is declined."
+    else:
+        who = f"{done.name or 'The caller'} is {done.role} in {done.path}"
+        told = f"{cell(who)} by rule [bold]{cell(done.rule)}[/]."
+    print_answer(done, told, as_json=as_json)
 
 
-@app.command()
-def holders(group: Group, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show who may read and write a group: names to its admins, numbers to others.
-
-    Example: concord access holders /messagegroups/orders
-    """
+def _show_holders(url: str, group: str, *, as_json: bool) -> None:
     from catalog.operations.access import LIST_HOLDERS, HoldersQuery
 
     found = call_node(url, LIST_HOLDERS, query=wanted(HoldersQuery, of=group))
@@ -399,7 +417,7 @@ async def _decided(
 
     found = await find_request(connection, id, locks=True)
     if found is None:
-        fail(f"There is no request {id!r}.", "See `concord access requests`.", code=NO)
+        fail(f"There is no request {id!r}.", "See `concord access list --requests open`.", code=NO)
     check_open(found)
     operator.name_target(f"/access/requests/{id}")
     decided = await decide(

@@ -1,8 +1,9 @@
-"""The commands about deliveries: `subscription pause`, `resume`, `attempts`, `deadletters`, …"""
+"""The commands about deliveries: `subscription pause`, `resume`, `replay`, `deadletters`, …"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,7 +59,7 @@ All = Annotated[bool, typer.Option("--all", help="All dead letters of the subscr
 Cause = Annotated[
     str | None,
     typer.Option(
-        help="Those with this reason, as `concord subscription deadletters causes` shows it.",
+        help="Those with this reason, as `deadletters list --causes` shows it.",
         metavar="TEXT",
     ),
 ]
@@ -142,26 +143,6 @@ def send_example(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT
         raise typer.Exit(NO)
 
 
-@app.command()
-def attempts(
-    id: SubscriptionId,
-    limit: Annotated[int, typer.Option(help="The most attempts to show.", min=1)] = 20,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """List the last delivery attempts, newest first. Not every success in a row is kept.
-
-    Example: concord subscription attempts 8f2c --limit 5
-    """
-    found = on_node(url, lambda client: client.delivery_attempts(id, limit))
-    print_rows(
-        found,
-        ("at", "outcome", "events", "milliseconds", "reason"),
-        nothing="Nothing was sent to this sink yet.",
-        as_json=as_json,
-    )
-
-
 def _report(subscription: SubscriptionAnswer, done: str, *, as_json: bool) -> None:
     """Print a subscription after a command as JSON, or a sentence on the command's effect."""
     if as_json:
@@ -179,6 +160,10 @@ def list_(
     id: SubscriptionId,
     limit: Annotated[int, typer.Option(help="At most so many dead letters.", min=1)] = 100,
     cause: Cause = None,
+    causes: Annotated[
+        bool,
+        typer.Option("--causes", help="Count them by the reason, the most frequent first."),
+    ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -187,29 +172,21 @@ def list_(
     A "waiting" event follows a dead letter of the same subject; a "due" event is being delivered
     again.
 
-    Example: concord subscription deadletters list 8f2c
-    """
-    found = on_node(url, lambda client: client.dead_letters(id, limit, cause=cause))
-    print_rows(
-        found,
-        ("number", "state", "subject", "attempts", "at", "reason"),
-        nothing="This subscription has no dead letters.",
-        as_json=as_json,
-    )
-
-
-@deadletters_app.command()
-def causes(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Count undelivered events by the reason, the most frequent reason first.
-
-    Example: concord subscription deadletters causes 8f2c
+    Example: concord subscription deadletters list 8f2c --causes
     """
     from catalog.operations.deliveries import LIST_CAUSES
 
-    found = call_node(url, LIST_CAUSES, id=id).causes
+    columns: tuple[str, ...]
+    found: Sequence[Any]
+    if causes:
+        columns = ("dead", "waiting", "due", "first", "last", "reason")
+        found = call_node(url, LIST_CAUSES, id=id).causes
+    else:
+        columns = ("number", "state", "subject", "attempts", "at", "reason")
+        found = on_node(url, lambda client: client.dead_letters(id, limit, cause=cause))
     print_rows(
         found,
-        ("dead", "waiting", "due", "first", "last", "reason"),
+        columns,
         nothing="This subscription has no dead letters.",
         as_json=as_json,
     )

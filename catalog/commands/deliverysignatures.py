@@ -21,7 +21,6 @@ from catalog.commands.console import (
     out,
     print_answer,
     print_json,
-    print_rows,
 )
 from catalog.commands.deliveries import SubscriptionId
 from catalog.commands.secretsources import bytes_of, text_of
@@ -45,21 +44,6 @@ _LARGEST_BODY = 64 * 1024 * 1024
 def key_lines(key: SigningKeyAnswer) -> tuple[str, str]:
     """The part of a new key that a receiver needs to check signatures, as lines."""
     return _CHECKS_WITH[key.signature], cell(key.secret or key.publickey)
-
-
-@keys_app.command("list")
-def list_(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """List the signing keys, the current key first. Secrets are not shown.
-
-    Example: concord subscription keys list 8f2c
-    """
-    keys = on_node(url, lambda client: client.subscription(id)).signingkeys or []
-    print_rows(
-        keys,
-        ("id", "signature", "publickey", "createdat", "endsat"),
-        nothing="This subscription signs nothing.",
-        as_json=as_json,
-    )
 
 
 @keys_app.command()
@@ -91,7 +75,7 @@ def remove(
     id: SubscriptionId,
     key: Annotated[
         str,
-        typer.Argument(metavar="KEY", help="Its id, as `concord subscription keys list` shows it."),
+        typer.Argument(metavar="KEY", help="Its id, as `concord subscription show` shows it."),
     ],
     url: Url = DEFAULT_URL,
 ) -> None:

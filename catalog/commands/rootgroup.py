@@ -30,7 +30,6 @@ _PANELS = {
             "watch",
             "federation",
             "followers",
-            "arrivals",
             "freshness",
             "recover",
             "handover",

@@ -22,6 +22,7 @@ from catalog.commands.console import (
     on_node,
     out,
     print_json,
+    print_rows,
     table,
     wanted,
 )
@@ -212,17 +213,48 @@ def list_(
 
 
 @app.command()
-def show(id: SubscriptionId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show the definition of a subscription and the status of the delivery.
+def show(
+    id: SubscriptionId,
+    attempts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Show the last N delivery attempts instead, newest first. Not every success in a "
+            "row is kept.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show the definition of a subscription, the status of the delivery, and its signing keys.
+
+    The current key is the first one. Secrets are not shown.
 
     Example: concord subscription show 8f2c
+
+    Example: concord subscription show 8f2c --attempts 20
     """
+    if attempts is not None:
+        print_rows(
+            on_node(url, lambda client: client.delivery_attempts(id, attempts)),
+            ("at", "outcome", "events", "milliseconds", "reason"),
+            nothing="Nothing was sent to this sink yet.",
+            as_json=as_json,
+        )
+        return
     subscription = json_of(on_node(url, lambda client: client.subscription(id)))
     if as_json:
         print_json(subscription)
         return
-    status = subscription.pop("status")
+    status, keys = subscription.pop("status"), subscription.pop("signingkeys", ())
     out.print(fields({**subscription, **status}, _STATUS))
+    if keys:
+        columns = ("id", "signature", "publickey", "createdat", "endsat")
+        shown = table(*columns, title="Signing keys")
+        for key in keys:
+            shown.add_row(*map(cell, map(key.get, columns)))
+        out.print(shown)
 
 
 _STATUS = {

@@ -181,7 +181,7 @@ def concern_of_subscription(subscription: SubscriptionAnswer) -> Concern | None:
         remedy, action = f"concord subscription deadletters list {id}", "redeliver"
     elif status.failures:
         says = f"failed {counted(status.failures, 'times')} in a row"
-        remedy, action = f"concord subscription attempts {id}", "retry"
+        remedy, action = f"concord subscription show {id} --attempts 20", "retry"
     elif status.lost is not None:
         says, remedy = "has lost changes", f"concord subscription show {id}"
     elif status.state == "paused":
@@ -278,7 +278,7 @@ def concern_of_request(request: AccessRequest, now: datetime) -> Concern | None:
             why=request.reason,
             time=request.createdat,
             time_is="since",
-            remedy=f"concord access grant {request.id}",
+            remedy=f"concord access decide {request.id} grant",
             page=page,
             action="grant",
             needs=Permission.GRANT,
@@ -290,7 +290,7 @@ def concern_of_request(request: AccessRequest, now: datetime) -> Concern | None:
             says=f"was {request.state}",
             why=request.note or "",
             time=request.decidedat,
-            remedy="concord access requests",
+            remedy="concord access list --requests open",
             page=page,
         )
     return None

@@ -1,4 +1,4 @@
-"""The commands `reconcile history`, `findings` and `finding`: what a node was told."""
+"""The commands `reconcile history` and `findings`: what a node was told."""
 
 from __future__ import annotations
 
@@ -73,6 +73,15 @@ def history(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 
 @app.command()
 def findings(
+    number: Annotated[
+        int | None,
+        typer.Argument(
+            metavar="[NUMBER]",
+            min=0,
+            help="Show the finding of this number in the list with both sides as they are now, and "
+            "the attributes that differ.",
+        ),
+    ] = None,
     run: Run = None,
     finding: Annotated[
         str | None,
@@ -103,8 +112,16 @@ def findings(
     The node keeps CONCORD_COMPARISON_FINDINGS of each comparison, in turn from each class at each
     catalog, of those at its own catalog and about its own entities.
 
+    For one finding, the other catalog is asked by a link of the node that leads there, for three
+    seconds at most.
+
     Example: concord reconcile findings --finding missing --path /messagegroups/orders
+
+    Example: concord reconcile findings 0
     """
+    if number is not None:
+        _show_finding(url, run, number, as_json=as_json)
+        return
     from catalog.operations.reconciliations import LIST_FINDINGS, FindingsQuery
 
     query = wanted(FindingsQuery, finding=finding, catalog=catalog, path=path)
@@ -135,21 +152,7 @@ def findings(
         out.print(f"There may be more than {limit:,}: --limit shows more.")
 
 
-@app.command("finding")
-def show_finding(
-    number: Annotated[
-        int, typer.Argument(min=0, help="The number, as `concord reconcile findings` has it.")
-    ],
-    run: Run = None,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Show a difference with both sides as they are now, and the attributes that differ.
-
-    The other catalog is asked by a link of the node that leads there, for three seconds at most.
-
-    Example: concord reconcile finding 0
-    """
+def _show_finding(url: str, run: str | None, number: int, *, as_json: bool) -> None:
     from catalog.operations.reconciliations import SHOW_FINDING, FindingQuery
 
     async def ask(client: Client) -> FindingSides:

@@ -26,6 +26,7 @@ from catalog.model.timestamps import format_time
 
 if TYPE_CHECKING:
     from catalog.operations.authoritycards import Card
+    from catalog.operations.followers import ArrivalsQuery
 
 app = typer.Typer()
 
@@ -98,17 +99,51 @@ _NAMES = {
 
 
 @app.command("followers")
-def list_followers(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def list_followers(
+    of: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[XID]",
+            help="Tell which of them have the last change of this group, resource or version.",
+            show_default=False,
+        ),
+    ] = None,
+    epoch: Annotated[
+        int | None, typer.Option(min=1, help="An earlier epoch of it than the present one.")
+    ] = None,
+    position: Annotated[
+        str | None,
+        typer.Option(
+            "--position",
+            help="A position in the log instead of an XID: `Concord-Position` in the answer to a "
+            "write.",
+            metavar="POSITION",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
     """List the catalogs that have copies from a node, the farthest behind first.
 
     A catalog that pulls reports with each request how far it is; the lag is the age in seconds of
     the oldest change that it has not confirmed. "by" names the credential of the reports, or the
     link of this node that sends.
 
-    Example: concord followers
-    """
-    from catalog.operations.followers import LIST_FOLLOWERS
+    With an XID or a position, the command shows the followers that have the change, and exits with
+    1 while a follower awaits it.
 
+    Example: concord followers
+
+    Example: concord followers /messagegroups/shop/messages/paid
+    """
+    from catalog.operations.followers import LIST_FOLLOWERS, ArrivalsQuery
+
+    if of is not None and position is not None:
+        fail("Name one change.", "Give the XID of an entity, or --position.")
+    if of is not None or position is not None:
+        query = wanted(ArrivalsQuery, of=of, epoch=epoch, position=position)
+        _show_arrivals(url, query, as_json=as_json)
+        return
     print_rows(
         call_node(url, LIST_FOLLOWERS).followers,
         ("authority", "name", "region", "lag (s)", "seen at", "by"),
@@ -126,35 +161,9 @@ def list_followers(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     )
 
 
-@app.command("arrivals")
-def list_arrivals(
-    of: Annotated[
-        str | None,
-        typer.Argument(metavar="XID", help="A group, resource or version.", show_default=False),
-    ] = None,
-    epoch: Annotated[
-        int | None, typer.Option(min=1, help="An earlier epoch than the present one.")
-    ] = None,
-    position: Annotated[
-        str | None,
-        typer.Option(
-            "--position",
-            help="A position in the log, instead: `Concord-Position` in the answer to a write.",
-            metavar="POSITION",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Show the followers of a node that have a change. Exits with 1 while a follower awaits it.
+def _show_arrivals(url: str, query: ArrivalsQuery, *, as_json: bool) -> None:
+    from catalog.operations.followers import READ_ARRIVALS
 
-    Example: concord arrivals /messagegroups/shop/messages/paid
-    """
-    if (of is None) == (position is None):
-        fail("Name one change.", "Give the XID of an entity, or --position.")
-    from catalog.operations.followers import READ_ARRIVALS, ArrivalsQuery
-
-    query = wanted(ArrivalsQuery, of=of, epoch=epoch, position=position)
     answer = call_node(url, READ_ARRIVALS, query=query)
     if as_json:
         print_json(answer)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 import typer
@@ -30,11 +29,19 @@ from catalog.model.timestamps import format_time
 from replication.commands.linkoptions import LinkId
 
 if TYPE_CHECKING:
-    from catalog.operations.links import ConflictSide, DryRunAnswer, LinkAnswer, LinkQuestion
+    from catalog.operations.links import (
+        ConflictSide,
+        CopyConflict,
+        DryRunAnswer,
+        LinkAnswer,
+        LinkQuestion,
+    )
 
 _MOST_ADVICE = 5
 _LONGEST = 200
 _SHOWN = 3
+
+FigureStep = Literal["minute", "hour"]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -91,15 +98,54 @@ def _state_of(link: LinkAnswer) -> str:
 
 
 @app.command()
-def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def show(
+    id: LinkId,
+    conflicts: Annotated[
+        bool,
+        typer.Option(
+            "--conflicts",
+            help="Show the copies that the link could not apply beside what is here, and exit with "
+            "1 if there are any. Long values are cut; --json has what the node keeps of them.",
+        ),
+    ] = False,
+    figures: Annotated[
+        FigureStep | None,
+        typer.Option(
+            help="Show the lag, the rate and the errors over time: a point a minute of the last "
+            "day, or an hour of 30 days."
+        ),
+    ] = None,
+    last: Annotated[int, typer.Option(min=1, help="The number of the last points to show.")] = 30,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
     """Show one link, and the copies that the link could not apply.
 
+    The node notes the figures of a link once a minute. The lag is the greatest one of the minute or
+    hour; the rate and the errors are counted since the point before.
+
     Example: concord link show eu
+
+    Example: concord link show eu --conflicts
+
+    Example: concord link show eu --figures hour
     """
+    if figures is not None:
+        _print_figures(url, id, figures, last, as_json=as_json)
+        return
+    if conflicts:
+        found = on_node(url, lambda client: client.conflicts(id))
+        if as_json:
+            print_json(found)
+        else:
+            _print_conflicts(found)
+        if found:
+            raise typer.Exit(NO)
+        return
     link = on_node(url, lambda client: client.link(id))
-    conflicts = on_node(url, lambda client: client.conflicts(id))
+    refused = on_node(url, lambda client: client.conflicts(id))
     if as_json:
-        print_json({**json_of(link), "conflicting": conflicts})
+        print_json({**json_of(link), "conflicting": refused})
         return
     apart = ("question", "history")
     out.print(fields({n: v for n, v in json_of(link).items() if n not in apart}, _NAMES))
@@ -110,13 +156,13 @@ def show(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
         out.print(shown)
     if link.question:
         _print_question(link.question)
-    if conflicts:
+    if refused:
         shown = table("xid", "authority", "epoch", "verdict", "detail", title="Not applied")
-        for each in conflicts:
+        for each in refused:
             members = (each.xid, each.authority, each.epoch, each.verdict, each.detail)
             shown.add_row(*map(cell, members))
         out.print(shown)
-        told = dict.fromkeys(each.advice for each in conflicts if each.advice)
+        told = dict.fromkeys(each.advice for each in refused if each.advice)
         for advice in [*told][:_MOST_ADVICE]:
             out.print(cell(advice))
 
@@ -322,35 +368,13 @@ def print_dry_run(found: DryRunAnswer, *, as_json: bool) -> None:
         )
 
 
-class Step(StrEnum):
-    """The distance of the points of a figure."""
-
-    MINUTE = "minute"
-    HOUR = "hour"
-
-
-@app.command()
-def figures(
-    id: LinkId,
-    step: Annotated[
-        Step, typer.Option(help="A point a minute of the last day, or an hour of 30 days.")
-    ] = Step.MINUTE,
-    last: Annotated[int, typer.Option(min=1, help="Show so many of the last points.")] = 30,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
+def _print_figures(
+    url: str, id: str, step: Literal["minute", "hour"], last: int, *, as_json: bool
 ) -> None:
-    """Show the lag, the rate and the errors of a link over time.
-
-    The node notes them once a minute. The lag is the greatest one of the minute or hour; the rate
-    and the errors are counted since the point before.
-
-    Example: concord link figures eu --step hour
-    """
     from catalog.operations.linkfigures import READ_LINK_FIGURES, FiguresQuery
 
-    query = FiguresQuery(step=step.value)
     print_rows(
-        call_node(url, READ_LINK_FIGURES, query=query, id=id).figures[-last:],
+        call_node(url, READ_LINK_FIGURES, query=FiguresQuery(step=step), id=id).figures[-last:],
         ("at", "lag (s)", "rate (/s)", "errors"),
         lambda each: (
             format_time(each.at),
@@ -363,18 +387,8 @@ def figures(
     )
 
 
-@app.command()
-def conflicts(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show the copies that a link could not apply, beside what is here. Exits with 1 if any.
-
-    Long values are cut; --json has them whole, as far as the node keeps them.
-
-    Example: concord link conflicts eu
-    """
-    found = on_node(url, lambda client: client.conflicts(id))
-    if as_json:
-        print_json(found)
-    for each in () if as_json else found:
+def _print_conflicts(found: list[CopyConflict]) -> None:
+    for each in found:
         shown = table("", "refused", "here", title=f"{each.xid}: {each.verdict}")
         sides = (each.refused, each.held)
         for name in ("authority", "epoch", "modifiedat"):
@@ -386,10 +400,8 @@ def conflicts(id: LinkId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> No
         out.print(shown)
         for text in filter(None, (each.detail, each.advice)):
             out.print(cell(text))
-    if not (found or as_json):
+    if not found:
         out.print("The link has no conflicts.")
-    if found:
-        raise typer.Exit(NO)
 
 
 def _member(side: ConflictSide | None, name: str) -> Any:

@@ -147,6 +147,15 @@ def show(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
 @app.command()
 def resume(
     allow: Annotated[int | None, _ALLOW] = None,
+    bury: Annotated[
+        bool,
+        typer.Option(
+            "--bury",
+            help="Do not retry them: delete the entities that could not be taken, here and at "
+            "every replica, whose authority this node is.",
+        ),
+    ] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -157,23 +166,17 @@ def resume(
 
     Example: concord recover resume
     """
-    _go_on(url, state="taking", allow=allow, as_json=as_json)
+    from catalog.operations.recovery import CHANGE_RECOVERY, RecoveryChanges
 
+    if bury:
+        confirm("Delete for ever, at all replicas, what could not be taken?", yes=yes)
+    asked = wanted(RecoveryChanges, state="burying" if bury else "taking", allow=allow)
 
-@app.command()
-def bury(
-    yes: Yes = False,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Delete the entities that could not be taken, and end the recovery.
+    async def change(client: Client) -> RecoveryAnswer:
+        await client.call(CHANGE_RECOVERY, asked)
+        return await _follow(client)
 
-    Every replica deletes the entities, too: this node is their authority.
-
-    Example: concord recover bury
-    """
-    confirm("Delete for ever, at all replicas, what could not be taken?", yes=yes)
-    _go_on(url, state="burying", allow=None, as_json=as_json)
+    _conclude(url, on_node(url, change), as_json=as_json)
 
 
 @app.command()
@@ -194,18 +197,6 @@ def abort(
 
     call_node(url, ABORT_RECOVERY)
     out.print("The recovery is ended. The node takes writes.")
-
-
-def _go_on(url: str, *, state: str, allow: int | None, as_json: bool) -> None:
-    from catalog.operations.recovery import CHANGE_RECOVERY, RecoveryChanges
-
-    asked = wanted(RecoveryChanges, state=state, allow=allow)
-
-    async def change(client: Client) -> RecoveryAnswer:
-        await client.call(CHANGE_RECOVERY, asked)
-        return await _follow(client)
-
-    _conclude(url, on_node(url, change), as_json=as_json)
 
 
 async def _take_model(client: Client, source: str, token: str | None) -> None:
@@ -302,7 +293,7 @@ def _advice(found: RecoveryAnswer) -> str:
             return (
                 "[yellow]The node takes no writes yet.[/] Remove the causes (`concord model set` "
                 "is allowed) and go on with `concord recover resume`, or delete what is refused "
-                "everywhere with `concord recover bury`."
+                "everywhere with `concord recover resume --bury`."
             )
         case _:
             return f"[yellow]It is under way:[/] {cell(_progress(found).rstrip('.'))}."

@@ -44,30 +44,27 @@ trust_app = typer.Typer(
 Authority = Annotated[str, typer.Argument(metavar="URI", help="The authority.")]
 
 
-@app.command()
-def on(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Sign every new write of the node, then the existing entities.
+@app.command("set")
+def set_signing(
+    on: Annotated[bool, typer.Argument(metavar="on|off", help="Whether the node signs.")],
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Sign every new write of the node, then the existing entities; or stop signing.
 
-    The first call makes a key. The secret of the key is encrypted in the node's database.
+    The first `on` makes a key. The secret of the key is encrypted in the node's database. After
+    `off`, nodes that trust the keys of this node refuse its new copies.
 
-    Example: concord signing on
+    Example: concord signing set on
     """
     from catalog.operations.signing import SET_SIGNING, SigningSwitch
 
-    state = call_node(url, SET_SIGNING, SigningSwitch(on=True))
-    _tell(state, "The node signs", as_json=as_json)
-
-
-@app.command()
-def off(url: Url = DEFAULT_URL) -> None:
-    """Stop signing. Nodes that trust the keys of this node refuse its new copies from now on.
-
-    Example: concord signing off
-    """
-    from catalog.operations.signing import SET_SIGNING, SigningSwitch
-
-    call_node(url, SET_SIGNING, SigningSwitch(on=False))
-    out.print("The node signs nothing more. What it has signed stays valid.")
+    state = call_node(url, SET_SIGNING, SigningSwitch(on=on))
+    if on:
+        _tell(state, "The node signs", as_json=as_json)
+    else:
+        told = "The node signs nothing more. What it has signed stays valid."
+        print_answer(state, told, as_json=as_json)
 
 
 @app.command()
@@ -113,7 +110,7 @@ def show(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     if state.keys:
         out.print(shown)
     if not state.on:
-        out.print("The node signs nothing; `concord signing on` begins with it.")
+        out.print("The node signs nothing; `concord signing set on` begins with it.")
     elif not state.complete:
         out.print("What was there before is being signed.")
 

@@ -58,8 +58,8 @@ _ADVICE: dict[str, str] = {
         "its content does not comply with the types of this node's model."
     ),
     Verdict.UNSIGNED: (
-        "Ask the operator of its authority to sign what it publishes (`concord signing on`), or "
-        "take it unsigned: `concord trust remove` forgets the keys of an authority."
+        "Ask the operator of its authority to sign what it publishes (`concord signing set on`), "
+        "or take it unsigned: `concord trust remove` forgets the keys of an authority."
     ),
     Verdict.FORGED: (
         "Find out who altered it on its way. If its authority has another key than `concord trust "

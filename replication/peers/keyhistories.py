@@ -294,7 +294,7 @@ async def trust_first(context: Context, peer: Client, authority: str) -> None:
     if not shown:
         raise ClientError(
             f"{peer.url} has no keys, and is to be trusted by them only.",
-            "Sign there with `concord signing on`, or follow it without --trust.",
+            "Sign there with `concord signing set on`, or follow it without --trust.",
         )
     async with context.database.transaction() as connection:
         await store.lock_histories(connection)

@@ -81,7 +81,7 @@ async def rotate_key(request: web.Request, wanted: signing.KeyRotation) -> signi
         await lock_and_load(connection, Touched(catalog_exclusive=True))
         state = await store.read_signing(connection)
         if state.number is None:
-            fault = "nothing is signed; `concord signing on` begins with it"
+            fault = "nothing is signed; `concord signing set on` begins with it"
             raise UnresolvedConflict(request.path, error_detail=fault)
         former = await context.signers.get(connection, state.number)
         made = await _make_key(context, connection, former, request.path)

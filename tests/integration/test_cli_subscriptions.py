@@ -114,18 +114,18 @@ async def test_keys_are_exchanged_listed_and_ended(node: Node) -> None:
     said = await printed(node, "keys", "rotate", id, "--overlap", "3600")
     [secret] = re.findall(r"whsec_\S+", said)
     assert secret != old["secret"]
-    new, former = await json_of(node, "keys", "list", id)
+    new, former = (await json_of(node, "show", id))["signingkeys"]
     assert (former["id"], "secret" in new) == (old["id"], False)
     assert "endsat" in former
-    assert secret not in await printed(node, "keys", "list", id)
+    shown = await printed(node, "show", id)
+    assert ("Signing keys" in shown, secret in shown) == (True, False)
     current = await concord(node, "keys", "remove", id, new["id"])
     assert (current.exit_code, "it is the current key" in current.stderr) == (1, True)
     assert "signs no more" in await printed(node, "keys", "remove", id, old["id"])
-    assert await json_of(node, "keys", "list", id) == [new]
+    assert (await json_of(node, "show", id))["signingkeys"] == [new]
     ended = await json_of(node, "keys", "rotate", id, "--overlap", "0")
-    assert [key["id"] for key in await json_of(node, "keys", "list", id)] == [ended["id"]]
-    unsigned = (await json_of(node, *add))["id"]
-    assert "signs nothing" in await printed(node, "keys", "list", unsigned)
+    [left] = (await json_of(node, "show", id))["signingkeys"]
+    assert left["id"] == ended["id"]
 
 
 async def test_a_signature_is_asked_for_once_and_over_http(node: Node) -> None:
@@ -187,17 +187,17 @@ async def test_an_example_event_tells_whether_the_sink_accepts(
 
 async def test_the_last_attempts_are_listed(node: Node, sink: AnsweringSink) -> None:
     id = (await subscribed(node, sink.url, **WAITING)).rpartition("/")[2]
-    assert "Nothing was sent" in await printed(node, "attempts", id)
+    assert "Nothing was sent" in await printed(node, "show", id, "--attempts", "20")
     sink.status = 400
     for name in "abc":
         await node.put(f"/messagegroups/{name}")
     await until(lambda: len(sink.events) == 3)
     async with asyncio.timeout(20):
-        while len(await json_of(node, "attempts", id)) < 3:
+        while len(await json_of(node, "show", id, "--attempts", "20")) < 3:
             await asyncio.sleep(0.02)  # between two looks at the attempts
-    [last, _] = await json_of(node, "attempts", id, "--limit", "2")
+    [last, _] = await json_of(node, "show", id, "--attempts", "2")
     assert (last["outcome"], last["reason"]) == ("refused", "the sink answered 400")
-    assert "refused" in await printed(node, "attempts", id)
+    assert "refused" in await printed(node, "show", id, "--attempts", "20")
 
 
 async def test_dead_letters_are_listed_and_shown(node: Node, sink: AnsweringSink) -> None:
@@ -215,15 +215,15 @@ async def test_dead_letters_are_counted_and_delivered_by_cause(
     node: Node, sink: AnsweringSink
 ) -> None:
     id = await buried(node, sink)
-    [first, behind] = await json_of(node, "deadletters", "causes", id)
+    [first, behind] = await json_of(node, "deadletters", "list", id, "--causes")
     assert (first["dead"], behind["waiting"]) == (2, 1)
-    assert first["reason"] in await printed(node, "deadletters", "causes", id)
+    assert first["reason"] in await printed(node, "deadletters", "list", id, "--causes")
     found = await json_of(node, "deadletters", "list", id, "--cause", behind["reason"])
     assert [each["state"] for each in found] == ["waiting"]
     sink.status = 204
     text = await printed(node, "deadletters", "redeliver", id, "--cause", first["reason"])
     assert text == "3 events delivered. "
-    assert "no dead letters" in await printed(node, "deadletters", "causes", id)
+    assert "no dead letters" in await printed(node, "deadletters", "list", id, "--causes")
 
 
 async def test_a_subscription_is_tried_before_it_is_made(node: Node) -> None:

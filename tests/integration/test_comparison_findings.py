@@ -207,12 +207,12 @@ async def test_commands_show_the_findings_and_both_sides_of_one(
     run, place = path.split("/")[-2], {"CONCORD_URL": follower.url}
     shown = await concord("reconcile", "findings", "--run", run, "--finding", "stale", **place)
     assert shown.stdout.split().count("/messagegroups/g") == 1, shown.output
-    shown = await concord("reconcile", "finding", "0", "--run", run, **place)
+    shown = await concord("reconcile", "findings", "0", "--run", run, **place)
     text = " ".join(shown.stdout.split())
     assert 'description: "before" instead of "after"' in text
     assert "here (this node): epoch 1" in text
     assert "there: epoch 2" in text
-    missing = await concord("reconcile", "finding", "99", "--run", run, **place)
+    missing = await concord("reconcile", "findings", "99", "--run", run, **place)
     assert missing.exit_code == 1
     wrong = await concord("reconcile", "findings", "--run", "latest", **place)
     assert "no id of a comparison" in wrong.stderr

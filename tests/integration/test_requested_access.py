@@ -227,19 +227,21 @@ async def test_access_is_asked_for_and_granted_by_commands(
         why = ("--reason", "We own it.")
         asked = await concord("access", "request", "writer", path, *why, "--json", **asking)
         request = orjson.loads(asked.stdout)["id"]
-        assert request in (await concord("access", "requests", **asking)).stdout
-        assert f"token {id}" in (await concord("access", "requests", **place)).stdout
-        granted = await concord("access", "grant", request, "--note", "Welcome.", **place)
+        assert request in (await concord("access", "list", "--requests", "all", **asking)).stdout
+        assert (
+            f"token {id}" in (await concord("access", "list", "--requests", "all", **place)).stdout
+        )
+        granted = await concord("access", "decide", request, "grant", "--note", "Welcome.", **place)
         assert f"is writer in {path} by rule" in granted.stdout, granted.output
-        assert "Welcome." in (await concord("access", "requests", **asking)).stdout
-        assert (await concord("access", "grant", request, **place)).exit_code != 0
-        assert (await concord("access", "withdraw", request, **asking)).exit_code == 0
+        assert "Welcome." in (await concord("access", "list", "--requests", "all", **asking)).stdout
+        assert (await concord("access", "decide", request, "grant", **place)).exit_code != 0
+        assert (await concord("access", "decide", request, "withdraw", **asking)).exit_code == 0
         why = ("--reason", "Again.")
         asked = await concord("access", "request", "admin", path, *why, "--json", **asking)
         request = orjson.loads(asked.stdout)["id"]
-        declined = await concord("access", "decline", request, "--json", **place)
+        declined = await concord("access", "decide", request, "decline", "--json", **place)
         assert orjson.loads(declined.stdout)["state"] == "declined"
-    shown = await concord("access", "holders", GROUP, **asking)
+    shown = await concord("access", "show", GROUP, **asking)
     assert "Your roles there: reader" in shown.stdout
-    shown = await concord("access", "holders", GROUP, **deciding)
+    shown = await concord("access", "show", GROUP, **deciding)
     assert f"token={id}" in shown.stdout

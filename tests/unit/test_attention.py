@@ -111,7 +111,7 @@ def test_a_link_at_fault_needs_a_look(
             "warning",
             "concord subscription deadletters list s1",
         ),
-        (subscription(failures=1), "warning", "concord subscription attempts s1"),
+        (subscription(failures=1), "warning", "concord subscription show s1 --attempts 20"),
         (subscription(state="paused"), "note", "concord subscription resume s1"),
     ],
 )
