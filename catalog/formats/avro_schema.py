@@ -20,14 +20,7 @@ from avro.io import BinaryDecoder, DatumReader
 from avro.name import Names
 from avro.schema import Schema
 
-from catalog.formats.documenttext import (
-    MalformedDocument,
-    Mismatch,
-    fault_at,
-    is_json_type,
-    read_json,
-    read_payload,
-)
+from catalog.formats import documenttext
 
 _BITS = {"int": 31, "long": 63}
 
@@ -124,7 +117,7 @@ def _is_bytes(value: Any) -> bool:
 
 def _demand(holds: bool, where: str, otherwise: str) -> None:
     if not holds:
-        raise Mismatch(fault_at(where.split("/")[1:], otherwise))
+        raise documenttext.Mismatch(documenttext.fault_at(where.split("/")[1:], otherwise))
 
 
 def validate(format: str, document: bytes) -> str:
@@ -152,14 +145,14 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
     The payload is a single bare value, without a container file or a schema fingerprint.
     """
     described = _read(schema, part)
-    if is_json_type(contenttype):
-        check_json(described, read_payload(payload))
+    if documenttext.is_json_type(contenttype):
+        check_json(described, documenttext.read_payload(payload))
         return ""
     stream = BytesIO(payload)
     try:
         DatumReader(described).read(BinaryDecoder(stream))
     except (ArithmeticError, AssertionError, AvroException, LookupError, ValueError) as error:
-        raise Mismatch(f"it is no binary {name_of(described)}: {error}") from error
+        raise documenttext.Mismatch(f"it is no binary {name_of(described)}: {error}") from error
     rest = len(payload) - stream.tell()
     return f"{rest} bytes are left after the value" if rest else ""
 
@@ -168,15 +161,15 @@ def _read(document: bytes, part: str = "") -> Schema:
     """Read a schema, or the named type in it; the name of the type may omit the namespace."""
     names = Names()
     try:
-        schema = avro.make_avsc_object(read_json(document), names)
+        schema = avro.make_avsc_object(documenttext.read_json(document), names)
     except AvroException as error:
-        raise MalformedDocument(str(error)) from error
+        raise documenttext.MalformedDocument(str(error)) from error
     if not part:
         return schema
     for named in names.names.values():
         if part in (named.fullname, named.name):
             return named
-    raise MalformedDocument(f"it declares no type {part}")
+    raise documenttext.MalformedDocument(f"it declares no type {part}")
 
 
 def _reason(result: SchemaCompatibilityResult) -> str:

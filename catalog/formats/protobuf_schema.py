@@ -31,13 +31,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 from grpc_tools import protoc
 
-from catalog.formats.documenttext import (
-    MAX_REASONS,
-    MalformedDocument,
-    Mismatch,
-    is_json_type,
-    unquoted,
-)
+from catalog.formats import documenttext
 
 MAX_MESSAGE_DEPTH = 100
 Field = FieldDescriptorProto
@@ -74,13 +68,13 @@ def empty(files: Sequence[FileDescriptorProto], name: str) -> Any:
     wanted = [full for full in declared if not name or full == name]
     wanted += [full for full in declared if full.endswith(f".{name}")]
     if not wanted:
-        raise MalformedDocument(f"it declares no message {name}".rstrip())
+        raise documenttext.MalformedDocument(f"it declares no message {name}".rstrip())
     return GetMessageClass(pool.FindMessageTypeByName(wanted[0]))()
 
 
 def fault_in(message: Any, payload: bytes, contenttype: str) -> str:
     """Parse a payload into a message, and return the problem, or ""."""
-    if is_json_type(contenttype):
+    if documenttext.is_json_type(contenttype):
         _read_json(message, payload)
     else:
         _read_binary(message, payload)
@@ -92,7 +86,7 @@ def _read_json(message: Message, payload: bytes) -> None:
     try:
         json_format.Parse(payload, message, max_recursion_depth=MAX_MESSAGE_DEPTH)
     except (json_format.ParseError, UnicodeDecodeError) as error:
-        raise Mismatch(str(error)) from error
+        raise documenttext.Mismatch(str(error)) from error
 
 
 def _read_binary(message: Message, payload: bytes) -> None:
@@ -107,7 +101,7 @@ def _read_binary(message: Message, payload: bytes) -> None:
     try:
         message.ParseFromString(payload)
     except DecodeError as error:
-        raise Mismatch(f"it is no binary {name}: {error}") from error
+        raise documenttext.Mismatch(f"it is no binary {name}: {error}") from error
     for part in _parts(message):
         numbers = part.DESCRIPTOR.fields_by_number
         # The type stub of the class lacks iteration.
@@ -116,7 +110,7 @@ def _read_binary(message: Message, payload: bytes) -> None:
             # A field with a known number is here if the wire type is wrong. Unknown values of
             # enums are here, too, with the wire type of enums.
             if (known := numbers.get(field.field_number)) and not known.enum_type:
-                raise Mismatch(f"{known.full_name} is encoded as another type")
+                raise documenttext.Mismatch(f"{known.full_name} is encoded as another type")
 
 
 def _parts(message: Message) -> Iterator[Message]:
@@ -184,11 +178,11 @@ def _compile(format: str, document: bytes) -> FileDescriptorProto:
 
 def _compile_all(format: str, document: bytes) -> Sequence[FileDescriptorProto]:
     """The compiled file, after the imported files."""
-    files = compiled({FILE: unquoted(document)})
+    files = compiled({FILE: documenttext.unquoted(document)})
     syntax = files[-1].syntax or "proto2"
     wanted = "proto" + format.removeprefix("protobuf/")[0]
     if syntax != wanted:
-        raise MalformedDocument(f"its syntax is {syntax}, not {wanted}")
+        raise documenttext.MalformedDocument(f"its syntax is {syntax}, not {wanted}")
     return files
 
 
@@ -210,7 +204,7 @@ def compiled(files: Mapping[str, bytes]) -> Sequence[FileDescriptorProto]:
         result = Path(f"{folder}.compiled")
         complaints = _run_protoc(folder, result)
         if complaints:
-            raise MalformedDocument(complaints)
+            raise documenttext.MalformedDocument(complaints)
         descriptors = FileDescriptorSet.FromString(result.read_bytes()).file
         result.unlink()
     return descriptors
@@ -236,7 +230,7 @@ def _run_protoc(folder: str, compiled: Path) -> str:
 def _summary(complaints: list[str]) -> str:
     found = (COMPLAINT.match(line) for line in complaints)
     reasons = [match[1] for match in found if match]
-    return "; ".join(reasons[:MAX_REASONS]) or "protoc cannot compile it"
+    return "; ".join(reasons[: documenttext.MAX_REASONS]) or "protoc cannot compile it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ import orjson
 from aiohttp import web
 
 from catalog.context import CONTEXT
-from catalog.dialects.confluent import errors
+from catalog.dialects.confluent import errors, subjectwrites
 from catalog.dialects.confluent.candidates import (
     Candidate,
     Scope,
@@ -48,15 +48,6 @@ from catalog.dialects.confluent.subjectversions import (
     load_text,
     read_version,
     read_versions,
-)
-from catalog.dialects.confluent.subjectwrites import (
-    MOST_BYTES,
-    NextIds,
-    apply,
-    check_own,
-    put_group,
-    put_versions,
-    range_of,
 )
 from catalog.model.confluentattribute import derived_id
 from catalog.model.entity import Entity
@@ -140,7 +131,7 @@ class _Registration:
             )
             if (again := await self._find_again(connection, scope, candidate)) is not None:
                 return await self._answer(connection, again)
-            check_own(scope.contexts, scope.stored.context, self.subject)
+            subjectwrites.check_own(scope.contexts, scope.stored.context, self.subject)
             compared = () if scope.imports else scope.stored.live
             older = await load_older(connection, scope, candidate.metadata, compared)
         faults = []
@@ -228,13 +219,15 @@ class _Registration:
                 await self._check_given(connection, now, candidate, id)
             format = _format(stored, candidate)
             kept = candidate.kept(self.subject, resource.rid)
-            if len(orjson.dumps(kept)) > MOST_BYTES:
-                message = f"References, metadata and rules have {MOST_BYTES} bytes at most"
+            if len(orjson.dumps(kept)) > subjectwrites.MOST_BYTES:
+                message = (
+                    f"References, metadata and rules have {subjectwrites.MOST_BYTES} bytes at most"
+                )
                 raise errors.too_large(message)
             if id is None:
                 id = await ids.take(connection, interaction)
             elif not ids.contexts.exists(ids.context):
-                put_group(interaction, ids.context)
+                subjectwrites.put_group(interaction, ids.context)
             written[:] = [resource.version(str(number))]
             # A subject may mix types, and the versions of a resource have one format.
             upserts = [
@@ -249,7 +242,7 @@ class _Registration:
                 document=VersionDocument(body=candidate.text.encode()),
                 confluent={"id": id, **kept},
             )
-            put_versions(interaction, resource, [*upserts, new])
+            subjectwrites.put_versions(interaction, resource, [*upserts, new])
             # As in Confluent's registry, a text that comes back leaves its deleted version.
             interaction.deletes += [
                 Delete(xid=one.xid)
@@ -257,7 +250,7 @@ class _Registration:
                 if one.is_deleted and one.id == id and one.number < number
             ]
 
-        outcome = await apply(self.request, stored.context.xid, stored.resource, make)
+        outcome = await subjectwrites.apply(self.request, stored.context.xid, stored.resource, make)
         entity = outcome.after[str(written[0])]
         version = SubjectVersion.of(entity) if isinstance(entity, Entity) else None
         assert version is not None, "it was just written"
@@ -265,15 +258,15 @@ class _Registration:
 
     async def _read_again(
         self, connection: Connection, before: Scope, candidate: Candidate
-    ) -> tuple[Scope, NextIds]:
+    ) -> tuple[Scope, subjectwrites.NextIds]:
         """Read under the locks what the registration depends on.
 
         Raises:
             Outdated: the subject or what holds for it has changed since it was checked.
         """
 
-        async def ids_in(scope: Scope) -> NextIds:
-            return await NextIds.read_for(
+        async def ids_in(scope: Scope) -> subjectwrites.NextIds:
+            return await subjectwrites.NextIds.read_for(
                 connection,
                 scope.contexts,
                 scope.stored,
@@ -324,7 +317,7 @@ class _Registration:
         """
         groups = scope.contexts.visible_groups(self.subject.context)
         for home in groups:
-            first, end = range_of(home)
+            first, end = subjectwrites.range_of(home)
             is_others = home.is_home and home.authority != scope.contexts.authority
             if is_others and first <= id < end:
                 raise errors.not_permitted(f"The id {id} is in the range of {home.authority}")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
+from catalog.dialects.confluent import requests
 from catalog.dialects.confluent.contexts import (
     DEFAULT_CONTEXT,
     Contexts,
@@ -14,15 +15,6 @@ from catalog.dialects.confluent.contexts import (
     read_subject,
 )
 from catalog.dialects.confluent.errors import ConfluentError, confluent_json, schema_not_found
-from catalog.dialects.confluent.requests import (
-    MOST_LISTED,
-    cached,
-    context_in,
-    is_set,
-    page_in,
-    prefix_in,
-    reading,
-)
 from catalog.dialects.confluent.subjects import (
     formatted,
     load_schema,
@@ -48,8 +40,8 @@ async def list_types(request: web.Request) -> web.Response:
 
 async def list_schemas(request: web.Request) -> web.Response:
     """Versions with their texts, of subjects with a prefix, by subject and number."""
-    prefix = prefix_in(request)
-    async with reading(request) as (connection, contexts):
+    prefix = requests.prefix_in(request)
+    async with requests.reading(request) as (connection, contexts):
         groups = contexts.visible_groups(prefix.context)
         rows = await schemaids.list_subjects(connection, [each.xid for each in groups])
         named = [
@@ -73,12 +65,12 @@ async def _page(
     found: list[SubjectVersion] = []
     by_resource: dict[str, list[SubjectVersion]] = {}
     for one in read_versions(await schemaids.load_versions(connection, resources)):
-        if not one.is_deleted or is_set(request, "deleted"):
+        if not one.is_deleted or requests.is_set(request, "deleted"):
             by_resource.setdefault(str(one.xid.resource), []).append(one)
     for xid in resources:
         versions = by_resource.get(xid, [])
-        found += versions[-1:] if is_set(request, "latestOnly") else versions
-    return found[page_in(request)][:MOST_LISTED]
+        found += versions[-1:] if requests.is_set(request, "latestOnly") else versions
+    return found[requests.page_in(request)][: requests.MOST_LISTED]
 
 
 def _id_in(request: web.Request) -> int:
@@ -88,19 +80,19 @@ def _id_in(request: web.Request) -> int:
     return int(text)
 
 
-@cached
+@requests.cached
 async def get_by_id(request: web.Request) -> web.Response:
     """A schema by the id that messages carry."""
     subject, version, text = await _read_by_id(request)
     shown = shown_as_asked(request, version, subject, text)
     # The version and its subject say something only if the client has named the subject.
     hidden = {"id"} if request.query.get("subject") else {"id", "subject", "version"}
-    if is_set(request, "fetchMaxId"):
+    if requests.is_set(request, "fetchMaxId"):
         shown["maxId"] = version.id
     return confluent_json({name: value for name, value in shown.items() if name not in hidden})
 
 
-@cached
+@requests.cached
 async def get_text_by_id(request: web.Request) -> web.Response:
     """The text of a schema by the id that messages carry."""
     *_, text = await _read_by_id(request)
@@ -110,7 +102,9 @@ async def get_text_by_id(request: web.Request) -> web.Response:
 async def list_subjects_of_id(request: web.Request) -> web.Response:
     """The subjects that have a schema."""
     contexts, found = await _versions_of_id(request)
-    return confluent_json(sorted({_name(contexts, one) for one in found})[page_in(request)])
+    return confluent_json(
+        sorted({_name(contexts, one) for one in found})[requests.page_in(request)]
+    )
 
 
 async def list_versions_of_id(request: web.Request) -> web.Response:
@@ -118,7 +112,7 @@ async def list_versions_of_id(request: web.Request) -> web.Response:
     contexts, found = await _versions_of_id(request)
     shown = [{"subject": _name(contexts, one), "version": one.number} for one in found]
     listed = sorted(shown, key=lambda one: (str(one["subject"]), one["version"]))
-    return confluent_json(listed[page_in(request)])
+    return confluent_json(listed[requests.page_in(request)])
 
 
 def _name(contexts: Contexts, version: SubjectVersion) -> str:
@@ -126,15 +120,15 @@ def _name(contexts: Contexts, version: SubjectVersion) -> str:
 
 
 async def _versions_of_id(request: web.Request) -> tuple[Contexts, list[SubjectVersion]]:
-    async with reading(request) as (connection, contexts):
+    async with requests.reading(request) as (connection, contexts):
         found = await _find_by_id(request, connection, contexts)
-    shows_deleted = is_set(request, "deleted")
+    shows_deleted = requests.is_set(request, "deleted")
     return contexts, [one for one in found if shows_deleted or not one.is_deleted]
 
 
 async def _read_by_id(request: web.Request) -> tuple[SubjectName, SubjectVersion, str]:
     """A version with the id of the path, its subject, and its text in the wanted format."""
-    async with reading(request) as (connection, contexts):
+    async with requests.reading(request) as (connection, contexts):
         [version, *_] = await _find_by_id(request, connection, contexts)
         subject = contexts.shown_subject(version.xid, version.name)
         schema = await load_schema(request, connection, contexts, version)
@@ -150,7 +144,7 @@ async def _find_by_id(
         ConfluentError: 40403; 409 if one id names two texts and no subject says which.
     """
     id = _id_in(request)
-    asked = read_subject(request.query.get("subject", ""), context_in(request))
+    asked = read_subject(request.query.get("subject", ""), requests.context_in(request))
     groups = [each.xid for each in contexts.visible_groups(asked.context)]
     found = read_versions(await schemaids.find_by_id(connection, groups, id))
     if asked.name:
@@ -179,10 +173,10 @@ async def _in_any_context(
     return [one for one in found if one.name == name]
 
 
-@cached
+@requests.cached
 async def get_by_guid(request: web.Request) -> web.Response:
     """A schema by the GUID that messages carry in a header."""
-    async with reading(request) as (connection, contexts):
+    async with requests.reading(request) as (connection, contexts):
         version = (await _find_by_guid(request, connection, contexts))[0]
         schema = await load_schema(request, connection, contexts, version)
     shown = version.shown(SubjectName("", ""), await formatted(request, schema))
@@ -192,7 +186,7 @@ async def get_by_guid(request: web.Request) -> web.Response:
 
 async def list_ids_of_guid(request: web.Request) -> web.Response:
     """The ids that a GUID has, by context."""
-    async with reading(request) as (connection, contexts):
+    async with requests.reading(request) as (connection, contexts):
         found = await _find_by_guid(request, connection, contexts)
     ids = {(contexts.shown_subject(one.xid, one.name).context, one.id) for one in found}
     return confluent_json([{"context": context, "id": id} for context, id in sorted(ids)])

@@ -7,20 +7,10 @@ from typing import Any
 
 from aiohttp import web
 
-from catalog.dialects.confluent import errors
+from catalog.dialects.confluent import errors, requests, subjectwrites
 from catalog.dialects.confluent.candidates import Candidate, Scope, find_version, with_contract
 from catalog.dialects.confluent.contexts import Contexts, SubjectName, read_subject
 from catalog.dialects.confluent.errors import confluent_json
-from catalog.dialects.confluent.requests import (
-    cached,
-    is_set,
-    node_of,
-    page_in,
-    prefix_in,
-    read_schema,
-    reading,
-    subject_in,
-)
 from catalog.dialects.confluent.schemachecks import SchemaChecks, SchemaText
 from catalog.dialects.confluent.subjectversions import (
     StoredSubject,
@@ -32,14 +22,6 @@ from catalog.dialects.confluent.subjectversions import (
     read_version,
     read_versions,
 )
-from catalog.dialects.confluent.subjectwrites import (
-    apply,
-    check_own,
-    delete_for_good,
-    marked_deleted,
-    put_group,
-    put_versions,
-)
 from catalog.load.workthread import aside
 from catalog.model.interaction import Interaction
 from catalog.store import schemaids
@@ -48,8 +30,8 @@ from catalog.store.database import Connection
 
 async def list_subjects(request: web.Request) -> web.Response:
     """The names of subjects, of all contexts unless the path or `subjectPrefix` names one."""
-    is_within, prefix = "context" in request.match_info, prefix_in(request)
-    async with reading(request) as (connection, contexts):
+    is_within, prefix = "context" in request.match_info, requests.prefix_in(request)
+    async with requests.reading(request) as (connection, contexts):
         groups = contexts.visible_groups(prefix.context)
         rows = await schemaids.list_subjects(connection, [each.xid for each in groups])
 
@@ -63,33 +45,37 @@ async def list_subjects(request: web.Request) -> web.Response:
             }
         )
 
-    return confluent_json((await aside(len(rows), names))[page_in(request)])
+    return confluent_json((await aside(len(rows), names))[requests.page_in(request)])
 
 
 def _is_wanted(request: web.Request, *, is_deleted: bool) -> bool:
     """Whether a list has an item: live ones, with `deleted` all, with `deletedOnly` the others."""
-    if is_set(request, "deletedOnly"):
+    if requests.is_set(request, "deletedOnly"):
         return is_deleted
-    return not is_deleted or is_set(request, "deleted")
+    return not is_deleted or requests.is_set(request, "deleted")
 
 
 async def list_versions(request: web.Request) -> web.Response:
     """The numbers of a subject's versions."""
     stored = await _read(request)
-    as_negative = is_set(request, "deletedAsNegative")
+    as_negative = requests.is_set(request, "deletedAsNegative")
     seen = [
         one
         for one in stored.versions
         if as_negative or _is_wanted(request, is_deleted=one.is_deleted)
     ]
-    counts_deleted = as_negative or is_set(request, "deleted") or is_set(request, "deletedOnly")
+    counts_deleted = (
+        as_negative
+        or requests.is_set(request, "deleted")
+        or requests.is_set(request, "deletedOnly")
+    )
     if not (stored.versions if counts_deleted else stored.live):
         raise errors.subject_not_found(stored.subject)
     numbers = [-one.number if as_negative and one.is_deleted else one.number for one in seen]
-    return confluent_json(numbers[page_in(request)])
+    return confluent_json(numbers[requests.page_in(request)])
 
 
-@cached
+@requests.cached
 async def get_version(request: web.Request) -> web.Response:
     """A version of a subject with its text."""
     stored, version, text = await _read_version(request)
@@ -111,7 +97,7 @@ def shown_as_asked(
     return shown
 
 
-@cached
+@requests.cached
 async def get_version_text(request: web.Request) -> web.Response:
     """The text of a version of a subject, as it is."""
     *_, text = await _read_version(request)
@@ -126,17 +112,17 @@ def text_response(text: str) -> web.Response:
 
 
 async def _read(request: web.Request) -> StoredSubject:
-    subject = subject_in(request)
-    async with reading(request) as (connection, contexts):
+    subject = requests.subject_in(request)
+    async with requests.reading(request) as (connection, contexts):
         return await load_subject(connection, contexts, subject)
 
 
 async def _read_version(request: web.Request) -> tuple[StoredSubject, SubjectVersion, str]:
     """The version that the path names, and its text in the format that the client wants."""
-    subject, number = subject_in(request), read_version(request.match_info["version"])
-    async with reading(request) as (connection, contexts):
+    subject, number = requests.subject_in(request), read_version(request.match_info["version"])
+    async with requests.reading(request) as (connection, contexts):
         stored = await load_subject_anywhere(connection, contexts, subject)
-        version = stored.version(number, deleted=is_set(request, "deleted"))
+        version = stored.version(number, deleted=requests.is_set(request, "deleted"))
         schema = await load_schema(request, connection, contexts, version)
     return stored, version, await formatted(request, schema)
 
@@ -157,13 +143,13 @@ async def formatted(request: web.Request, schema: SchemaText) -> str:
     format = request.query.get("format", "")
     if not format:
         return schema.text
-    return await SchemaChecks.of(node_of(request)).formatted(schema, format[:80])
+    return await SchemaChecks.of(requests.node_of(request)).formatted(schema, format[:80])
 
 
 async def get_referenced_by(request: web.Request) -> web.Response:
     """The ids of the schemas that refer to a version."""
-    subject, number = subject_in(request), read_version(request.match_info["version"])
-    async with reading(request) as (connection, contexts):
+    subject, number = requests.subject_in(request), read_version(request.match_info["version"])
+    async with requests.reading(request) as (connection, contexts):
         stored = await load_subject(connection, contexts, subject)
         version = stored.version(number, deleted=True)
         referring = await find_referring(connection, contexts, stored, version)
@@ -194,15 +180,15 @@ async def find_referring(
     ]
 
 
-@cached
+@requests.cached
 async def find_schema(request: web.Request) -> web.Response:
     """The version of a subject that has a text."""
-    subject, body = subject_in(request), await read_schema(request)
-    candidate, checks = Candidate.of(body), SchemaChecks.of(node_of(request))
-    async with reading(request) as (connection, contexts):
+    subject, body = requests.subject_in(request), await requests.read_schema(request)
+    candidate, checks = Candidate.of(body), SchemaChecks.of(requests.node_of(request))
+    async with requests.reading(request) as (connection, contexts):
         scope = Scope.of(contexts, await load_subject_anywhere(connection, contexts, subject))
         stored = scope.stored
-        seen = stored.versions if is_set(request, "deleted") else stored.live
+        seen = stored.versions if requests.is_set(request, "deleted") else stored.live
         if not seen:
             raise errors.subject_not_found(subject)
         if candidate.is_empty:
@@ -225,10 +211,10 @@ async def get_by_metadata(request: web.Request) -> web.Response:
     wanted = dict(
         zip(request.query.getall("key", []), request.query.getall("value", []), strict=False)
     )
-    subject = subject_in(request)
-    async with reading(request) as (connection, contexts):
+    subject = requests.subject_in(request)
+    async with requests.reading(request) as (connection, contexts):
         stored = await load_subject(connection, contexts, subject)
-        seen = stored.versions if is_set(request, "deleted") else stored.live
+        seen = stored.versions if requests.is_set(request, "deleted") else stored.live
         if not seen:
             raise errors.subject_not_found(subject)
         for one in reversed(seen):
@@ -256,13 +242,13 @@ async def _delete(request: web.Request, number: int | None) -> list[int]:
     Raises:
         ConfluentError: 40401 to 40407, 42205; 42206 if other schemas refer to a version.
     """
-    subject, is_permanent = subject_in(request), is_set(request, "permanent")
+    subject, is_permanent = requests.subject_in(request), requests.is_set(request, "permanent")
     deleted: list[int] = []
 
     async def make(connection: Connection, interaction: Interaction) -> None:
         scope = await Scope.read(request, connection, subject)
         stored = scope.stored
-        check_own(scope.contexts, stored.context, subject)
+        subjectwrites.check_own(scope.contexts, stored.context, subject)
         if scope.is_read_only:
             raise errors.not_permitted(f"Subject {subject} is in read-only mode")
         versions = _deletable(stored, subject, number, is_permanent=is_permanent)
@@ -271,16 +257,20 @@ async def _delete(request: web.Request, number: int | None) -> list[int]:
                 raise errors.reference_exists(stored.subject, one.number)
         deleted[:] = [one.number for one in versions]
         if not is_permanent:
-            put_versions(interaction, stored.resource, [marked_deleted(one) for one in versions])
+            subjectwrites.put_versions(
+                interaction,
+                stored.resource,
+                [subjectwrites.marked_deleted(one) for one in versions],
+            )
             return
-        delete_for_good(interaction, stored, versions)
+        subjectwrites.delete_for_good(interaction, stored, versions)
         if len(versions) == len(stored.versions):
             _forget_settings(interaction, stored)
 
     stored = await _read(request)
     if not stored.versions:
         raise errors.subject_not_found(subject)
-    await apply(request, stored.context.xid, stored.resource, make)
+    await subjectwrites.apply(request, stored.context.xid, stored.resource, make)
     return deleted
 
 
@@ -308,4 +298,4 @@ def _forget_settings(interaction: Interaction, stored: StoredSubject) -> None:
     """Remove the settings of a subject that is deleted for good."""
     subjects = dict(stored.context.kept.get("subjects") or {})
     if subjects.pop(stored.subject.name, None) is not None:
-        put_group(interaction, stored.context, subjects=subjects or None)
+        subjectwrites.put_group(interaction, stored.context, subjects=subjects or None)

@@ -7,17 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from uuid import UUID
 
+from catalog.dialects.discovery import read
 from catalog.dialects.discovery.events import Json, StoredService
-from catalog.dialects.discovery.read import (
-    ENDPOINT_MESSAGES,
-    ENDPOINTS,
-    ServiceCatalog,
-    find_endpoints,
-    id_of,
-    load_stored_services,
-    show,
-    subscriptions_url,
-)
 from catalog.dialects.discovery.translate import is_service, to_entities
 from catalog.http.responses import interaction_headers
 from catalog.model.caller import Caller
@@ -158,7 +149,7 @@ class ServiceWrite(Composer):
         id: the id of the request if the answer is kept, for a client that does not wait.
     """
 
-    catalog: ServiceCatalog
+    catalog: read.ServiceCatalog
     caller: Caller
     path: str
     operations: Sequence[Operation]
@@ -175,7 +166,8 @@ class ServiceWrite(Composer):
         if self._locks_catalog:
             return Touched(catalog_exclusive=True)
         xids = [
-            self._xids.get(each.id.lower(), Xid(ENDPOINTS, each.id)) for each in self.operations
+            self._xids.get(each.id.lower(), Xid(read.ENDPOINTS, each.id))
+            for each in self.operations
         ]
         return Touched(
             groups=frozenset(map(str, xids)),
@@ -202,15 +194,15 @@ class ServiceWrite(Composer):
             await discoveryservices.lock_names(connection, folded.values())
         ids = [operation.id for operation in self.operations]
         authority = self.catalog.authority
-        self._endpoints = await find_endpoints(connection, authority, ids)
-        self._held = await load_stored_services(
+        self._endpoints = await read.find_endpoints(connection, authority, ids)
+        self._held = await read.load_stored_services(
             connection, self.catalog, [*self._endpoints.values()]
         )
         done = await self._process(connection, folded)
         self.interaction = interaction = Interaction(caller=self.caller, path=self.path)
         for id, operation in done.items():
             endpoint = self._endpoints.get(id)
-            xid = Xid(ENDPOINTS, operation.id) if endpoint is None else endpoint.path
+            xid = Xid(read.ENDPOINTS, operation.id) if endpoint is None else endpoint.path
             self._xids[id] = xid
             if isinstance(operation, Put):
                 self._put(interaction, xid, operation, endpoint)
@@ -227,7 +219,7 @@ class ServiceWrite(Composer):
         shown = {each.xid: str(each.attributes.get("name") or each.path.gid) for each in found}
         names = await discoveryservices.fold(connection, shown.values())
         held = {
-            id_of(each).lower(): ExistingService(name=names[shown[each.xid]], xid=each.xid)
+            read.id_of(each).lower(): ExistingService(name=names[shown[each.xid]], xid=each.xid)
             for each in found
         }
         return process(self.operations, held, folded, await self._epochs(connection))
@@ -237,7 +229,7 @@ class ServiceWrite(Composer):
         ids = [operation.id for operation in self.operations]
         if len({id.lower() for id in ids}) == len(ids):
             return {}
-        origins = [Origin(self.catalog.authority, str(Xid(ENDPOINTS, id))) for id in {*ids}]
+        origins = [Origin(self.catalog.authority, str(Xid(read.ENDPOINTS, id))) for id in {*ids}]
         tombstones = await entities.load_tombstones(connection, origins)
         epochs = {Xid.parse(origin.xid).gid.lower(): t.epoch for origin, t in tombstones.items()}
         return epochs | {id: endpoint.epoch for id, endpoint in self._endpoints.items()}
@@ -246,19 +238,21 @@ class ServiceWrite(Composer):
         held = StoredService(id=xid.gid) if endpoint is None else self._held[endpoint.xid]
         model = self.catalog.model
         service = dict(put.service)
-        if service.get("subscriptionurl") == subscriptions_url(self.catalog):
+        if service.get("subscriptionurl") == read.subscriptions_url(self.catalog):
             # The node's URL is shown by default, so it need not be stored.
             del service["subscriptionurl"]
         patch = to_entities(service, held, self.catalog.base)
-        if patch.messages and model.resource_type(ENDPOINTS, ENDPOINT_MESSAGES) is None:
+        if patch.messages and model.resource_type(read.ENDPOINTS, read.ENDPOINT_MESSAGES) is None:
             detail = "endpoints have no messages in the model of this registry"
             raise InvalidAttribute(self.path, name="events", error_detail=detail)
         body = dict(patch.endpoint) if put.epoch is None else patch.endpoint | {"epoch": put.epoch}
         interaction.put_group(model, xid, body, patch=True, least_epoch=put.least_epoch)
         for id, message in patch.messages.items():
-            interaction.put_resource(model, xid.child(ENDPOINT_MESSAGES, id), message, patch=True)
+            interaction.put_resource(
+                model, xid.child(read.ENDPOINT_MESSAGES, id), message, patch=True
+            )
         for id in patch.deleted:
-            interaction.delete(xid.child(ENDPOINT_MESSAGES, id), None)
+            interaction.delete(xid.child(read.ENDPOINT_MESSAGES, id), None)
 
     async def conclude(self, connection: Connection, outcome: Outcome) -> None:
         """Make the answer, and store the answer if no client waits.
@@ -267,11 +261,11 @@ class ServiceWrite(Composer):
             RequestInterrupted: the deadline of the request has passed.
         """
         written = await entities.load(connection, map(str, self._xids.values()))
-        held = await load_stored_services(connection, self.catalog, [*written.values()])
-        shown = {xid: show(written[xid], held[xid], self.catalog) for xid in written}
+        held = await read.load_stored_services(connection, self.catalog, [*written.values()])
+        shown = {xid: read.show(written[xid], held[xid], self.catalog) for xid in written}
         for endpoint in self._endpoints.values():
             if endpoint.xid not in shown:
-                shown[endpoint.xid] = show(endpoint, self._held[endpoint.xid], self.catalog)
+                shown[endpoint.xid] = read.show(endpoint, self._held[endpoint.xid], self.catalog)
         results = [shown[str(self._xids[each.id.lower()])] for each in self.operations]
         before = {id for id, each in self._endpoints.items() if is_service(each.attributes)}
         answer = self.make_answer(results, frozenset(self._xids.keys() - before))

@@ -8,23 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.dialects.bodypath import BodyPath, checked_members, checked_object, text_in
-from catalog.dialects.messagecatalog.dataschemas import (
-    check_payload,
-    check_schema,
-    check_template,
-    check_text,
-    constant_in,
-    fits,
-    from_attributes,
-    is_base64,
-    is_listed,
-    is_time,
-    members_of,
-    templates_of,
-    to_attributes,
-    to_property,
-    without_expressions,
-)
+from catalog.dialects.messagecatalog import dataschemas
 from catalog.model.schema import EXTENDED_NAME, STRICT_NAME
 
 CATALOG_ATTRIBUTE = "messagecatalog"
@@ -52,12 +36,12 @@ class DefinitionFormat:
 
 def _schema_in(definition: Mapping[str, Any], section: str) -> dict[str, Any]:
     """The native attributes of the data schema in a section of a definition."""
-    return to_attributes(definition.get(section, {}).get("dataschema"))
+    return dataschemas.to_attributes(definition.get(section, {}).get("dataschema"))
 
 
 def _with_schema(attributes: Mapping[str, Any], section: str) -> dict[str, Any]:
     """The section of a definition with the data schema in native attributes, if any."""
-    schema = from_attributes(attributes)
+    schema = dataschemas.from_attributes(attributes)
     return {section: {"dataschema": schema}} if schema else {}
 
 
@@ -80,9 +64,9 @@ def _check_cloudevents(definition: Any, id: str, place: BodyPath) -> None:
             raise place.at(name).fault("its name needs to be of a to z and 0 to 9")
         if name == "data":
             raise place.at(name).fault("CloudEvents has no attribute of this name")
-        check_template(value, place.at(name))
+        dataschemas.check_template(value, place.at(name))
     if "dataschema" in attributes:
-        check_schema(attributes["dataschema"], place.at("dataschema"))
+        dataschemas.check_schema(attributes["dataschema"], place.at("dataschema"))
     if (attributes.get("type") or {}).get("value") != id:
         raise place.at("type").fault(f'its value needs to be the id, "{id}"')
     _check_known(attributes, place)
@@ -93,16 +77,16 @@ def _check_known(attributes: Mapping[str, Any], place: BodyPath) -> None:
     for name in _REQUIRED & attributes.keys():
         if attributes[name].get("required") is False:
             raise place.at(name).fault("CloudEvents requires it")
-    if constant_in(attributes.get("specversion")) not in ("", "1.0"):
+    if dataschemas.constant_in(attributes.get("specversion")) not in ("", "1.0"):
         raise place.at("specversion").fault('it needs to be "1.0"')
-    time = constant_in(attributes.get("time"))
-    if time and not is_time(time):
+    time = dataschemas.constant_in(attributes.get("time"))
+    if time and not dataschemas.is_time(time):
         raise place.at("time").fault("it needs to be an RFC 3339 timestamp")
-    media_type = constant_in(attributes.get("datacontenttype"))
+    media_type = dataschemas.constant_in(attributes.get("datacontenttype"))
     if media_type and not _MEDIA_TYPE.fullmatch(media_type):
         raise place.at("datacontenttype").fault("it needs to be a media type (RFC 2046)")
-    source = constant_in(attributes.get("source"))
-    if source and not fits("uri", source):
+    source = dataschemas.constant_in(attributes.get("source"))
+    if source and not dataschemas.fits("uri", source):
         raise place.at("source").fault("it needs to be a URI reference")
 
 
@@ -111,21 +95,21 @@ def _to_native_cloudevents(definition: Mapping[str, Any]) -> dict[str, Any]:
     metadata = {
         name: _to_property(name, template)
         for name, template in attributes.items()
-        if is_listed(template) and STRICT_NAME.fullmatch(name)
+        if dataschemas.is_listed(template) and STRICT_NAME.fullmatch(name)
     }
     found: dict[str, Any] = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata}
-    if media_type := constant_in(attributes.get("datacontenttype")):
+    if media_type := dataschemas.constant_in(attributes.get("datacontenttype")):
         found["datacontenttype"] = media_type
-    if is_listed(attributes.get("dataschema")):
-        found |= to_attributes(attributes["dataschema"])
+    if dataschemas.is_listed(attributes.get("dataschema")):
+        found |= dataschemas.to_attributes(attributes["dataschema"])
     return found
 
 
 def _from_native_cloudevents(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    shown = templates_of(attributes.get("envelopemetadata"))
+    shown = dataschemas.templates_of(attributes.get("envelopemetadata"))
     for name in _REQUIRED & shown.keys():
         shown[name].pop("required", None)
-    schema = from_attributes(attributes)
+    schema = dataschemas.from_attributes(attributes)
     if schema:
         declared = shown.get("dataschema", {})
         if declared.get("value") == "":
@@ -140,9 +124,9 @@ def _to_property(name: str, template: Mapping[str, Any]) -> Any:
     kind = _KINDS.get(name, "string")
     if name == "dataschema":
         kind = "uritemplate"
-        if not fits("uritemplate", template.get("value") or ""):
+        if not dataschemas.fits("uritemplate", template.get("value") or ""):
             template = {**template, "value": ""}
-    property = to_property(template, kind, "" if name == "time" else "uritemplate")
+    property = dataschemas.to_property(template, kind, "" if name == "time" else "uritemplate")
     if name in _REQUIRED:
         property["required"] = True
     if name == "specversion":
@@ -188,10 +172,13 @@ def _check_amqp(definition: Any, id: str, place: BodyPath) -> None:
     _check_header(sections.get("header", {}), place.at("header"))
     properties, at = sections.get("properties", {}), place.at("properties")
     for name, value in checked_members(properties, _PROPERTIES, at).items():
-        kind, text = _PROPERTIES[name][1], constant_in(check_template(value, at.at(name)))
-        if text and kind == "timestamp" and not is_time(text):
+        kind, text = (
+            _PROPERTIES[name][1],
+            dataschemas.constant_in(dataschemas.check_template(value, at.at(name))),
+        )
+        if text and kind == "timestamp" and not dataschemas.is_time(text):
             raise at.at(name).fault("it needs to be an RFC 3339 timestamp")
-        if text and kind == "binary" and not is_base64(text):
+        if text and kind == "binary" and not dataschemas.is_base64(text):
             raise at.at(name).fault("it needs to be in base64")
     for section in _OPEN:
         _check_open(sections.get(section, {}), place.at(section))
@@ -202,7 +189,7 @@ def _check_header(value: Any, place: BodyPath) -> None:
     header = checked_members(value, ("durable", "priority", "ttl"), place)
     for name, kind, most in (("priority", "uinteger", 255), ("ttl", "uinteger", 2**32 - 1)):
         number = header.get(name)
-        if number is not None and not (fits(kind, number) and number <= most):
+        if number is not None and not (dataschemas.fits(kind, number) and number <= most):
             raise place.at(name).fault(f"it needs to be an integer from 0 to {most}")
     if not isinstance(header.get("durable"), bool | None):
         raise place.at("durable").fault("it needs to be a boolean")
@@ -212,13 +199,13 @@ def _check_open(value: Any, place: BodyPath) -> None:
     for name, template in checked_object(value, place).items():
         if not _SYMBOL.fullmatch(name):
             raise place.at(name).fault("its name needs to be an AMQP symbol: visible ASCII")
-        check_template(template, place.at(name))
+        dataschemas.check_template(template, place.at(name))
 
 
 def _check_data(value: Any, place: BodyPath) -> None:
     data = checked_members(value, ("dataschema", "amqpencoding"), place)
     if data.get("dataschema") is not None:
-        check_schema(data["dataschema"], place.at("dataschema"))
+        dataschemas.check_schema(data["dataschema"], place.at("dataschema"))
     if data.get("amqpencoding", "Data") not in _ENCODINGS:
         raise place.at("amqpencoding").fault(f"it needs to be one of {', '.join(_ENCODINGS)}")
 
@@ -231,30 +218,30 @@ def _to_native_amqp(definition: Mapping[str, Any]) -> dict[str, Any]:
     properties = definition.get("properties", {})
     if properties:
         options["properties"] = {
-            _PROPERTIES[name][0]: to_property(template, *_PROPERTIES[name][1:])
+            _PROPERTIES[name][0]: dataschemas.to_property(template, *_PROPERTIES[name][1:])
             for name, template in properties.items()
-            if is_listed(template)
+            if dataschemas.is_listed(template)
         }
     for section, native in _OPEN.items():
         if section in definition:
             options[native] = {
-                name: to_property(template, "string", "uritemplate")
+                name: dataschemas.to_property(template, "string", "uritemplate")
                 for name, template in definition[section].items()
-                if is_listed(template) and EXTENDED_NAME.fullmatch(name)
+                if dataschemas.is_listed(template) and EXTENDED_NAME.fullmatch(name)
             }
     found: dict[str, Any] = {"protocol": "AMQP/1.0", "protocoloptions": options}
-    if media_type := constant_in(properties.get("contenttype")):
+    if media_type := dataschemas.constant_in(properties.get("contenttype")):
         found["datacontenttype"] = media_type
     return found | _schema_in(definition, "applicationdata")
 
 
 def _from_native_amqp(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    options = members_of(attributes.get("protocoloptions"))
+    options = dataschemas.members_of(attributes.get("protocoloptions"))
     shown: dict[str, Any] = {}
     if "header" in options:
-        header = members_of(options["header"])
+        header = dataschemas.members_of(options["header"])
         shown["header"] = {n: header[n] for n in ("durable", "priority", "ttl") if n in header}
-    found = templates_of(options.get("properties"))
+    found = dataschemas.templates_of(options.get("properties"))
     properties = {
         name: found[native] for name, (native, _, _) in _PROPERTIES.items() if native in found
     }
@@ -264,7 +251,7 @@ def _from_native_amqp(attributes: Mapping[str, Any]) -> dict[str, Any]:
         shown["properties"] = properties
     for section, native in _OPEN.items():
         if native in options:
-            shown[section] = templates_of(options[native])
+            shown[section] = dataschemas.templates_of(options[native])
     return shown | _with_schema(attributes, "applicationdata")
 
 
@@ -300,8 +287,8 @@ def _check_mqtt(definition: Any, id: str, place: BodyPath) -> None:
     for name, template in checked_object(sections.get("userproperty", {}), at).items():
         if not 0 < len(name.encode()) <= _LONGEST_NAME or "\0" in name:
             raise at.at(name).fault("its name needs to be an MQTT string")
-        check_template(template, at.at(name))
-    check_payload(sections.get("payload", {}), place.at("payload"))
+        dataschemas.check_template(template, at.at(name))
+    dataschemas.check_payload(sections.get("payload", {}), place.at("payload"))
 
 
 def _check_publish(value: Any, place: BodyPath) -> None:
@@ -320,15 +307,15 @@ def _check_field(name: str, value: Any, place: BodyPath) -> None:
         if not isinstance(value, bool):
             raise place.fault("it needs to be a boolean")
     elif name in _MOST:
-        if not (fits("uinteger", value) and value <= _MOST[name]):
+        if not (dataschemas.fits("uinteger", value) and value <= _MOST[name]):
             raise place.fault(f"it needs to be an integer from 0 to {_MOST[name]}")
     elif not isinstance(value, str):
         raise place.fault("it needs to be a string")
     else:
-        check_text(value, place)
-        if name in _TOPICS and _WILDCARD.search(without_expressions(value)):
+        dataschemas.check_text(value, place)
+        if name in _TOPICS and _WILDCARD.search(dataschemas.without_expressions(value)):
             raise place.fault("nothing is published to a topic with a wildcard, + or #")
-        if name == "correlationdata" and "{" not in value and not is_base64(value):
+        if name == "correlationdata" and "{" not in value and not dataschemas.is_base64(value):
             raise place.fault("it needs to be in base64")
 
 
@@ -337,14 +324,17 @@ def _to_native_mqtt(definition: Mapping[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {
         native: publish[name]
         for name, (native, kind) in _MQTT_FIELDS.items()
-        if name in publish and publish[name] != "" and fits(kind, publish[name])
+        if name in publish and publish[name] != "" and dataschemas.fits(kind, publish[name])
     }
     protocol = f"MQTT/{publish.get('mqttversion', '5.0')}"
     if protocol == "MQTT/5.0" and "userproperty" in definition:
         options["user_properties"] = [
-            {"name": name, **{k: v for k, v in to_property(template, "").items() if k in _OF_USER}}
+            {
+                "name": name,
+                **{k: v for k, v in dataschemas.to_property(template, "").items() if k in _OF_USER},
+            }
             for name, template in definition["userproperty"].items()
-            if is_listed(template)
+            if dataschemas.is_listed(template)
         ]
     found: dict[str, Any] = {"protocol": protocol, "protocoloptions": options}
     media_type = publish.get("contenttype", "")
@@ -354,7 +344,7 @@ def _to_native_mqtt(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_native_mqtt(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    options = members_of(attributes.get("protocoloptions"))
+    options = dataschemas.members_of(attributes.get("protocoloptions"))
     publish: dict[str, Any] = {}
     if str(attributes.get("protocol", "")).lower() == "mqtt/3.1.1":
         publish["mqttversion"] = "3.1.1"
@@ -365,7 +355,9 @@ def _from_native_mqtt(attributes: Mapping[str, Any]) -> dict[str, Any]:
         publish.setdefault("contenttype", attributes["datacontenttype"])
     shown: dict[str, Any] = {"publish": publish} if publish else {}
     if isinstance(listed := options.get("user_properties"), list):
-        shown["userproperty"] = templates_of({members_of(one).get("name"): one for one in listed})
+        shown["userproperty"] = dataschemas.templates_of(
+            {dataschemas.members_of(one).get("name"): one for one in listed}
+        )
     return shown | _with_schema(attributes, "payload")
 
 
@@ -381,10 +373,10 @@ def _check_nats(definition: Any, id: str, place: BodyPath) -> None:
     pub = checked_members(sections.get("pub", {}), _NATS_FIELDS, at)
     for name in pub:
         text = text_in(pub, name, at)
-        check_text(text, at.at(name))
-        if re.search(r"\s", without_expressions(text or "")):
+        dataschemas.check_text(text, at.at(name))
+        if re.search(r"\s", dataschemas.without_expressions(text or "")):
             raise at.at(name).fault("a subject has no blanks")
-    check_payload(sections.get("payload", {}), place.at("payload"))
+    dataschemas.check_payload(sections.get("payload", {}), place.at("payload"))
 
 
 def _to_native_nats(definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -392,14 +384,14 @@ def _to_native_nats(definition: Mapping[str, Any]) -> dict[str, Any]:
     options = {
         native: pub[name]
         for name, native in _NATS_FIELDS.items()
-        if pub.get(name) and fits("uritemplate", pub[name])
+        if pub.get(name) and dataschemas.fits("uritemplate", pub[name])
     }
     found: dict[str, Any] = {"protocol": "NATS", "protocoloptions": options}
     return found | _schema_in(definition, "payload")
 
 
 def _from_native_nats(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    options = members_of(attributes.get("protocoloptions"))
+    options = dataschemas.members_of(attributes.get("protocoloptions"))
     pub = {name: options[native] for name, native in _NATS_FIELDS.items() if native in options}
     shown: dict[str, Any] = {"pub": pub} if pub else {}
     return shown | _with_schema(attributes, "payload")

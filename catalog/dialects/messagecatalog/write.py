@@ -13,7 +13,7 @@ from catalog.api.writeanswer import answer_deleted
 from catalog.context import CONTEXT, Context
 from catalog.dialects import handlers
 from catalog.dialects.bodypath import BodyPath
-from catalog.dialects.messagecatalog import uris
+from catalog.dialects.messagecatalog import translate, uris
 from catalog.dialects.messagecatalog.dataschemas import check_embedded, check_policy
 from catalog.dialects.messagecatalog.definitionformats import (
     DEFINITION_FORMATS,
@@ -26,13 +26,6 @@ from catalog.dialects.messagecatalog.read import (
     read_definition,
     read_group,
     read_version,
-)
-from catalog.dialects.messagecatalog.translate import (
-    authority_of,
-    group_to_entity,
-    show_group,
-    show_version,
-    version_to_entity,
 )
 from catalog.dialects.versionnumbers import last_number
 from catalog.http.body import read_object
@@ -89,7 +82,7 @@ async def put_group(request: web.Request) -> web.Response:
     format = format_of(attributes)
     if format is not None and body.get("format", format) != format:
         raise UnresolvedConflict(str(xid), error_detail=f'its format is "{format}" for good')
-    native = group_to_entity(xid.gid, body, attributes, str(xid))
+    native = translate.group_to_entity(xid.gid, body, attributes, str(xid))
     interaction = Interaction(caller=request[CONTEXT].caller, at=xid, path=request.path)
     # The write fails at a different epoch, and `_retried` reads the group again.
     epoch = 0 if held is None else held.epoch
@@ -99,7 +92,7 @@ async def put_group(request: web.Request) -> web.Response:
     group = outcome.after[str(xid)]
     assert isinstance(group, Entity), "it was just written"
     status = 201 if held is None else 200
-    return handlers.answer_written(outcome, show_group(group), status=status)
+    return handlers.answer_written(outcome, translate.show_group(group), status=status)
 
 
 @_retried
@@ -115,7 +108,7 @@ async def post_version(request: web.Request) -> web.Response:
     subject = str(xid)
     format = _format(body, holder, earlier, subject)
     body = _with_authority(body, earlier, context)
-    native = version_to_entity(xid.rid, body, format, subject)
+    native = translate.version_to_entity(xid.rid, body, format, subject)
     _check_protocol(native, holder, subject)
     checks = context.checked_requests.begin(context.caller.client)
     if format in DEFINITION_FORMATS:
@@ -142,7 +135,7 @@ async def post_version(request: web.Request) -> web.Response:
     [version] = (one for one in entities if one.kind == "version" and outcome.is_new(one.path))
     [resource] = (one for one in entities if one.path == xid)
     location = f"{context.base_url(request)}{uris.path_of(version.path) or uris.CATALOG_ROOT}"
-    shown = show_version(version, resource, context.database.node.authority)
+    shown = translate.show_version(version, resource, context.database.node.authority)
     return handlers.answer_written(outcome, shown, status=201, location=location)
 
 
@@ -176,7 +169,7 @@ def _with_authority(
     """A version's attributes with the definition's authority, which no version can change."""
     if not earlier:
         return body
-    held = authority_of(earlier[0], context.database.node.authority)
+    held = translate.authority_of(earlier[0], context.database.node.authority)
     given = body.get("authority") or held
     if given != held:
         detail = f"its authority is {held or 'this catalog'} for good"

@@ -27,17 +27,9 @@ from catalog.model.errors import NotFound, TooLarge
 from catalog.model.schema import Attribute, Model
 from catalog.model.timestamps import format_time
 from catalog.model.xid import Xid
-from catalog.reading import entities
+from catalog.reading import entities, tree
 from catalog.reading.entities import Loaded, check_readable
 from catalog.reading.find import find_page
-from catalog.reading.tree import (
-    Branch,
-    Chunks,
-    read_batches,
-    read_between,
-    read_matches,
-    read_whole,
-)
 from catalog.store.database import Connection
 
 # The most entities in an answer; larger collections have to be read page by page.
@@ -230,9 +222,9 @@ class Inlining:
         """The groups of a type by id, or the groups between two ids, with their resources."""
         branch = _branch(types)
         if last:
-            chunks = read_between(self.connection, branch, after, last)
+            chunks = tree.read_between(self.connection, branch, after, last)
         else:
-            chunks = read_whole(self.connection, branch)
+            chunks = tree.read_whole(self.connection, branch)
         groups, resources = await self._tree(types, branch, chunks)
         shown = shown_each(groups, lambda group: self._with_resources(group, types, resources))
         return {xid.gid: one for xid, one in shown.items()}
@@ -240,7 +232,7 @@ class Inlining:
     async def group(self, types: Types, xid: Xid) -> Json:
         """A group with its resources; raises `NotFound` or `TooLarge`."""
         branch = _branch(types)
-        chunks = read_matches(self.connection, branch, [str(xid)])
+        chunks = tree.read_matches(self.connection, branch, [str(xid)])
         groups, resources = await self._tree(types, branch, chunks)
         if not groups:
             raise NotFound(str(xid))
@@ -251,13 +243,15 @@ class Inlining:
         return self.layout.group(group, types, len(own)) | {types.resource.plural: own}
 
     async def _tree(
-        self, types: Types, branch: Branch, chunks: Chunks
+        self, types: Types, branch: tree.Branch, chunks: tree.Chunks
     ) -> tuple[list[Entity], dict[str, Json]]:
         """The groups of a branch, and the resources of each by id."""
         groups: list[Entity] = []
         resources: dict[str, Json] = {}
         counted = self._counted(chunks)
-        async for heads, loaded in read_batches(self.connection, branch, counted, follows=True):
+        async for heads, loaded in tree.read_batches(
+            self.connection, branch, counted, follows=True
+        ):
             groups += [head for head in heads if head.kind == "group"]
             found = [head for head in heads if head.kind == "resource"]
             for xid, shown in (await self.resources(types, loaded, found)).items():
@@ -296,7 +290,7 @@ class Inlining:
             return {}
         return self.layout.version(version, types) | self.layout.content(version, types, document)
 
-    async def _counted(self, chunks: Chunks) -> Chunks:
+    async def _counted(self, chunks: tree.Chunks) -> tree.Chunks:
         async for chunk in chunks:
             self.room -= len(chunk)
             if self.room < 0:
@@ -304,6 +298,6 @@ class Inlining:
             yield chunk
 
 
-def _branch(types: Types) -> Branch:
+def _branch(types: Types) -> tree.Branch:
     path, resources = f"/{types.group.native}", (types.resource.native,)
-    return Branch(path=path, resources=resources, versions=True, defaults=False)
+    return tree.Branch(path=path, resources=resources, versions=True, defaults=False)

@@ -10,15 +10,7 @@ from aiohttp import hdrs, web
 from catalog.context import CONTEXT
 from catalog.dialects import handlers
 from catalog.dialects.handlers import next_link
-from catalog.dialects.registry04.load import (
-    Inlining,
-    Layout,
-    LoadedPage,
-    latest_versions,
-    load_page,
-    load_version,
-    shown_each,
-)
+from catalog.dialects.registry04 import load
 from catalog.dialects.registry04.names import Json, Types, address_of, types_in
 from catalog.dialects.registry04.requestcontent import HEADER_PREFIX, headers_of
 from catalog.http.flags import read_page
@@ -43,10 +35,10 @@ from catalog.writing.outcome import Outcome
 _ANY = "application/octet-stream"
 
 
-def layout_for(request: web.Request, model: Model) -> Layout:
+def layout_for(request: web.Request, model: Model) -> load.Layout:
     """The layout of entities, with the URLs that the client of a request knows."""
     context = request[CONTEXT]
-    return Layout(
+    return load.Layout(
         model,
         base=context.base_url(request),
         authority=context.database.node.authority,
@@ -65,7 +57,7 @@ class Exchange:
     configuration: Configuration
     types: Types
     xid: Xid
-    layout: Layout
+    layout: load.Layout
 
     @classmethod
     def of(cls, request: web.Request) -> Exchange:
@@ -134,7 +126,7 @@ class Exchange:
         """
         if not self.xid.rid:
             return json_response(await self.load_group(connection), status=status, headers=headers)
-        loaded, version = await load_version(connection, self.xid)
+        loaded, version = await load.load_version(connection, self.xid)
         shown = self.layout.version(version, self.types)
         if meta:
             return json_response(shown, status=status, headers=headers)
@@ -206,7 +198,7 @@ async def get_registry(request: web.Request) -> web.Response:
         shown = layout.registry(loaded.entities["/"], types, loaded.counts)
         if inlines:
             shown["model"] = _model(model)
-            inlining = Inlining(connection=connection, layout=layout)
+            inlining = load.Inlining(connection=connection, layout=layout)
             for each in types:
                 shown[each.group.plural] = await inlining.groups(each)
     return json_response(shown)
@@ -241,18 +233,20 @@ async def get_groups(request: web.Request) -> web.Response:
     after, limit = read_page(request)
     layout, types = exchange.layout, exchange.types
     async with exchange.database.snapshot() as connection:
-        page = await load_page(connection, exchange.model, Xid(), types.group.native, after, limit)
+        page = await load.load_page(
+            connection, exchange.model, Xid(), types.group.native, after, limit
+        )
         if exchange.has("inline"):
             last = page.entities[-1].path.gid if page.entities else after
-            inlining = Inlining(connection=connection, layout=layout)
+            inlining = load.Inlining(connection=connection, layout=layout)
             shown = await inlining.groups(types, after, last) if last else {}
         else:
-            found = shown_each(page.entities, lambda group: _group(layout, types, page, group))
+            found = load.shown_each(page.entities, lambda group: _group(layout, types, page, group))
             shown = {xid.gid: one for xid, one in found.items()}
     return _answer(request, page, shown, limit)
 
 
-def _group(layout: Layout, types: Types, page: LoadedPage, group: Entity) -> Json:
+def _group(layout: load.Layout, types: Types, page: load.LoadedPage, group: Entity) -> Json:
     count = page.loaded.count(f"{group.xid}/{types.resource.native}")
     return layout.group(group, types, count)
 
@@ -263,7 +257,7 @@ async def get_group(request: web.Request) -> web.Response:
     async with exchange.database.snapshot() as connection:
         if not exchange.has("inline"):
             return await exchange.read(connection)
-        inlining = Inlining(connection=connection, layout=exchange.layout)
+        inlining = load.Inlining(connection=connection, layout=exchange.layout)
         return json_response(await inlining.group(exchange.types, exchange.xid))
 
 
@@ -293,19 +287,19 @@ async def _versions(exchange: Exchange, plural: str) -> web.Response:
     request, layout, types = exchange.request, exchange.layout, exchange.types
     after, limit = read_page(request)
     async with exchange.database.snapshot() as connection:
-        page = await load_page(connection, exchange.model, exchange.xid, plural, after, limit)
+        page = await load.load_page(connection, exchange.model, exchange.xid, plural, after, limit)
         versions = page.entities
         if plural != "versions":
-            versions = latest_versions(page.loaded, versions)
+            versions = load.latest_versions(page.loaded, versions)
         if exchange.has("inline"):
-            inlining = Inlining(connection=connection, layout=layout)
+            inlining = load.Inlining(connection=connection, layout=layout)
             found = await inlining.versions(types, page.loaded, versions)
         else:
-            found = shown_each(versions, lambda version: layout.version(version, types))
+            found = load.shown_each(versions, lambda version: layout.version(version, types))
     shown = {xid.vid if plural == "versions" else xid.rid: one for xid, one in found.items()}
     return _answer(request, page, shown, limit)
 
 
-def _answer(request: web.Request, page: LoadedPage, shown: Json, limit: int) -> web.Response:
+def _answer(request: web.Request, page: load.LoadedPage, shown: Json, limit: int) -> web.Response:
     headers = next_link(request, page.following, limit, count=page.total)
     return json_response(shown, headers=headers)

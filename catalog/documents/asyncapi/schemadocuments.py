@@ -11,14 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from catalog.documents.asyncapi.references import (
-    Members,
-    entity_reference,
-    object_in,
-    reference_of,
-    size,
-    without,
-)
+from catalog.documents.asyncapi import references
 
 JSON_SCHEMA = "JsonSchema/draft-07"
 """The format of schemas of AsyncAPI, which are a superset of this draft."""
@@ -66,10 +59,10 @@ def is_json_schema(format: str) -> bool:
     return format.lower().startswith(("jsonschema", "openapi"))
 
 
-def split(entry: Any) -> tuple[str, Any, Members, bool]:
+def split(entry: Any) -> tuple[str, Any, references.Members, bool]:
     """The `schemaFormat`, the schema, further members, and whether they are in a wrapper."""
     if isinstance(entry, dict) and "schema" in entry and "schemaFormat" in entry:
-        further = without(entry, "schema", "schemaFormat")
+        further = references.without(entry, "schema", "schemaFormat")
         return str(entry["schemaFormat"]), entry["schema"], further, True
     return "", entry, {}, False
 
@@ -88,16 +81,16 @@ def bundle(xid: str, documents: Mapping[str, Any], spend: Callable[[int], None])
     pending, added = [document], dict[str, Any]()
     while pending:
         for reference in _references(pending.pop()):
-            target, _ = entity_reference(reference)
+            target, _ = references.entity_reference(reference)
             further = documents.get(target)
             if isinstance(further, dict) and target != xid and target not in added:
                 added[target] = {"$id": target, **further}
-                spend(size(further))
+                spend(references.size(further))
                 pending.append(further)
     if not added:
         return document
     own = document.get(_BUNDLED)
-    definitions = dict(object_in(own))
+    definitions = dict(references.object_in(own))
     for target in sorted(added):
         name = target.rpartition("/")[2]
         while name in definitions:
@@ -114,13 +107,13 @@ def unbundle(document: Any) -> Any:
     left = {name: each for name, each in own.items() if not _is_added(each)}
     if len(left) == len(own):
         return document
-    rest = without(document, _BUNDLED)
+    rest = references.without(document, _BUNDLED)
     return {**rest, _BUNDLED: left} if left else rest
 
 
 def _is_added(definition: Any) -> bool:
     id = definition.get("$id") if isinstance(definition, dict) else None
-    return isinstance(id, str) and bool(entity_reference(id)[0])
+    return isinstance(id, str) and bool(references.entity_reference(id)[0])
 
 
 def with_references(value: Any, target_of: Callable[[str], str]) -> Any:
@@ -135,7 +128,7 @@ def with_references(value: Any, target_of: Callable[[str], str]) -> Any:
     if not isinstance(value, dict):
         return value
     copy = {name: with_references(member, target_of) for name, member in value.items()}
-    if reference := reference_of(value):
+    if reference := references.reference_of(value):
         copy["$ref"] = target_of(reference)
     return copy
 
@@ -151,7 +144,7 @@ def entities_named_in(groups: Mapping[str, Any]) -> set[str]:
             if isinstance(value, dict | list):
                 pending.append(value)
             elif isinstance(value, str) and "/" in value:
-                path, _ = entity_reference(value.removeprefix("#"))
+                path, _ = references.entity_reference(value.removeprefix("#"))
                 found |= {"/".join(path.split("/")[:5])} if path else set()
     return found
 
@@ -161,7 +154,7 @@ def _references(value: Any) -> list[str]:
     pending = [value]
     while pending:
         each = pending.pop()
-        if reference := reference_of(each):
+        if reference := references.reference_of(each):
             found.append(reference)
         pending += each.values() if isinstance(each, dict) else each
         pending = [inner for inner in pending if isinstance(inner, dict | list)]

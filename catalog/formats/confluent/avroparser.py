@@ -12,20 +12,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from catalog.formats.confluent.avroschema import (
-    PRIMITIVES,
-    AvroCollection,
-    AvroEnum,
-    AvroField,
-    AvroFixed,
-    AvroForward,
-    AvroName,
-    AvroNamed,
-    AvroRecord,
-    AvroType,
-    AvroUnion,
-    full_name,
-)
+from catalog.formats.confluent import avroschema
 from catalog.formats.confluent.jackson import excerpt, read
 from catalog.formats.confluent.questions import bounded
 from catalog.formats.documenttext import MalformedDocument
@@ -41,7 +28,7 @@ _MAX_FIXED_SIZE = 2**31 - 9
 _JAVA_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)", re.A)
 
 
-_Named = TypeVar("_Named", bound=AvroNamed)
+_Named = TypeVar("_Named", bound=avroschema.AvroNamed)
 
 
 class AvroParser:
@@ -53,10 +40,10 @@ class AvroParser:
 
     def __init__(self, *, is_new: bool) -> None:
         self._is_new = is_new
-        self._types: dict[str, AvroNamed] = {}
-        self._added: dict[str, AvroNamed] = {}
+        self._types: dict[str, avroschema.AvroNamed] = {}
+        self._added: dict[str, avroschema.AvroNamed] = {}
 
-    def parse(self, text: str) -> AvroType:
+    def parse(self, text: str) -> avroschema.AvroType:
         """Return the type that a text describes.
 
         Raises:
@@ -66,41 +53,41 @@ class AvroParser:
             root = self._type(read(text), "")
             self._types |= self._added
             self._added.clear()
-            seen: dict[AvroType, None] = {}
+            seen: dict[avroschema.AvroType, None] = {}
             for named in self._types.values():
                 self._resolve(named, seen)
-            if isinstance(root, AvroNamed):
+            if isinstance(root, avroschema.AvroNamed):
                 root = self._types[root.name.full]
             root = self._resolve(root, seen)
             for each in seen if self._is_new else ():
-                if isinstance(each, AvroRecord):
+                if isinstance(each, avroschema.AvroRecord):
                     _check_defaults(each)
             return root
 
-    def _type(self, node: Any, space: str) -> AvroType:
+    def _type(self, node: Any, space: str) -> avroschema.AvroType:
         match node:
             case str():
                 return self._find(node, space)
             case dict():
                 return self._described(node, space)
             case list():
-                return AvroUnion(branches=[self._type(branch, space) for branch in node])
+                return avroschema.AvroUnion(branches=[self._type(branch, space) for branch in node])
             case _:
                 raise MalformedDocument(f"it is no type: {excerpt(node)}")
 
-    def _find(self, name: str, space: str) -> AvroType:
-        if name in PRIMITIVES:
-            return AvroType(kind=name)
+    def _find(self, name: str, space: str) -> avroschema.AvroType:
+        if name in avroschema.PRIMITIVES:
+            return avroschema.AvroType(kind=name)
         full = f"{space}.{name}" if space and "." not in name else name
         for known in (full, name):
             if found := self._types.get(known) or self._added.get(known):
                 return found
-        return AvroForward(full=full)
+        return avroschema.AvroForward(full=full)
 
-    def _described(self, node: dict[str, Any], space: str) -> AvroType:
+    def _described(self, node: dict[str, Any], space: str) -> avroschema.AvroType:
         kind = _required(node, "type", str)
-        if kind in PRIMITIVES:
-            return AvroType(kind=kind, properties=_properties(node, _TYPE_RESERVED))
+        if kind in avroschema.PRIMITIVES:
+            return avroschema.AvroType(kind=kind, properties=_properties(node, _TYPE_RESERVED))
         match kind:
             case "record" | "error":
                 return self._define(self._record(node, space))
@@ -110,7 +97,7 @@ class AvroParser:
                 return self._define(_fixed(node, space))
             case "array" | "map":
                 element = _required(node, "items" if kind == "array" else "values")
-                return AvroCollection(
+                return avroschema.AvroCollection(
                     kind=kind,
                     element=self._type(element, space),
                     properties=_properties(node, _TYPE_RESERVED),
@@ -118,20 +105,20 @@ class AvroParser:
             case _:
                 return self._find(kind, space)
 
-    def _record(self, node: dict[str, Any], space: str) -> AvroRecord:
+    def _record(self, node: dict[str, Any], space: str) -> avroschema.AvroRecord:
         name = _type_name(node, space)
         fields = [self._field(member, name.space) for member in _required(node, "fields", list)]
         _refuse_repetition((each.name for each in fields), f"field of {name.full}")
         named = _named(node, name, _TYPE_RESERVED)
-        return AvroRecord(**named, fields=fields, is_error=node["type"] == "error")
+        return avroschema.AvroRecord(**named, fields=fields, is_error=node["type"] == "error")
 
-    def _field(self, node: Any, space: str) -> AvroField:
+    def _field(self, node: Any, space: str) -> avroschema.AvroField:
         name = _valid_name(_required(node, "name", str))
         of = self._type(_required(node, "type"), space)
         default = [node["default"]] if "default" in node else []
         if of.kind in ("float", "double"):
             default = [_java_double(each) if isinstance(each, str) else each for each in default]
-        return AvroField(
+        return avroschema.AvroField(
             name=name,
             type=of,
             doc=_text(node, "doc"),
@@ -143,7 +130,7 @@ class AvroParser:
 
     def _define(self, named: _Named) -> _Named:
         full = named.name.full
-        if full in PRIMITIVES:
+        if full in avroschema.PRIMITIVES:
             raise MalformedDocument(f"a type cannot have the name of the primitive type {full}")
         if self._is_new:
             parts = named.name.space.split(".") if named.name.space else []
@@ -154,20 +141,22 @@ class AvroParser:
             raise MalformedDocument(f"the type {full} is defined twice")
         return named
 
-    def _resolve(self, of: AvroType, seen: dict[AvroType, None]) -> AvroType:
+    def _resolve(
+        self, of: avroschema.AvroType, seen: dict[avroschema.AvroType, None]
+    ) -> avroschema.AvroType:
         """Replace the uses of types that were defined later."""
         match of:
-            case AvroForward():
+            case avroschema.AvroForward():
                 if not (later := self._types.get(of.full)):
                     raise MalformedDocument(f"the type {of.full} is not defined")
                 return self._resolve(later, seen)
-            case AvroUnion():
+            case avroschema.AvroUnion():
                 of.branches = [self._resolve(branch, seen) for branch in of.branches]
                 _check_union(of)
-            case AvroCollection():
+            case avroschema.AvroCollection():
                 of.element = self._resolve(of.element, seen)
                 _refuse_large_numbers(of.properties)
-            case AvroRecord() if of not in seen:
+            case avroschema.AvroRecord() if of not in seen:
                 seen[of] = None
                 for each in of.fields:
                     each.type = self._resolve(each.type, seen)
@@ -175,7 +164,7 @@ class AvroParser:
         return of
 
 
-def _check_defaults(of: AvroRecord) -> None:
+def _check_defaults(of: avroschema.AvroRecord) -> None:
     for each in of.fields:
         for default in each.default:
             if not _is_value(each.type, default, of):
@@ -183,20 +172,20 @@ def _check_defaults(of: AvroRecord) -> None:
                 raise MalformedDocument(reason)
 
 
-def _is_value(of: AvroType, value: Any, within: AvroRecord) -> bool:
+def _is_value(of: avroschema.AvroType, value: Any, within: avroschema.AvroRecord) -> bool:
     """Whether a default of a field within a record is of a type."""
     match of:
-        case AvroUnion():
+        case avroschema.AvroUnion():
             return any(_is_value(branch, value, within) for branch in of.branches)
-        case AvroCollection(kind="array"):
+        case avroschema.AvroCollection(kind="array"):
             return isinstance(value, list) and all(
                 _is_value(of.element, each, within) for each in value
             )
-        case AvroCollection():
+        case avroschema.AvroCollection():
             return isinstance(value, dict) and all(
                 _is_value(of.element, each, within) for each in value.values()
             )
-        case AvroRecord():
+        case avroschema.AvroRecord():
             if of is within:
                 reason = f"a default of {of.name.full} within {of.name.full} itself is not checked"
                 raise MalformedDocument(reason)
@@ -210,7 +199,7 @@ def _is_value(of: AvroType, value: Any, within: AvroRecord) -> bool:
             return _is_simple_value(of.kind, value)
 
 
-def _enum(node: dict[str, Any], space: str) -> AvroEnum:
+def _enum(node: dict[str, Any], space: str) -> avroschema.AvroEnum:
     name = _type_name(node, space)
     symbols = [_valid_name(symbol) for symbol in _required(node, "symbols", list)]
     _refuse_repetition(symbols, f"symbol of {name.full}")
@@ -218,18 +207,20 @@ def _enum(node: dict[str, Any], space: str) -> AvroEnum:
     if default is not None and default not in symbols:
         raise MalformedDocument(f"the default {default} is no symbol of {name.full}")
     named = _named(node, name, _ENUM_RESERVED)
-    return AvroEnum(**named, symbols=symbols, default=default)
+    return avroschema.AvroEnum(**named, symbols=symbols, default=default)
 
 
-def _fixed(node: dict[str, Any], space: str) -> AvroFixed:
+def _fixed(node: dict[str, Any], space: str) -> avroschema.AvroFixed:
     name = _type_name(node, space)
     size = node.get("size")
     if type(size) is not int or not 0 <= size <= _MAX_FIXED_SIZE:
         raise MalformedDocument(f"{name.full} has no size, or none from 0 to {_MAX_FIXED_SIZE}")
-    return AvroFixed(**_named(node, name, _TYPE_RESERVED), size=size)
+    return avroschema.AvroFixed(**_named(node, name, _TYPE_RESERVED), size=size)
 
 
-def _named(node: dict[str, Any], name: AvroName, reserved: frozenset[str]) -> dict[str, Any]:
+def _named(
+    node: dict[str, Any], name: avroschema.AvroName, reserved: frozenset[str]
+) -> dict[str, Any]:
     """The attributes that every named type has."""
     aliases = dict.fromkeys(_qualified(alias, name.space) for alias in _aliases(node))
     return {
@@ -258,24 +249,24 @@ def _is_simple_value(kind: str, value: Any) -> bool:
 
 # What tells two types or fields apart: not documentation, aliases, or defaults of enumerations.
 _COMPARED: Mapping[type, tuple[str, ...]] = {
-    AvroType: ("kind", "properties"),
-    AvroUnion: ("branches", "properties"),
-    AvroCollection: ("kind", "element", "properties"),
-    AvroRecord: ("name", "fields", "properties"),
-    AvroField: ("name", "order", "default", "type", "properties"),
-    AvroEnum: ("name", "symbols", "properties"),
-    AvroFixed: ("name", "size", "properties"),
+    avroschema.AvroType: ("kind", "properties"),
+    avroschema.AvroUnion: ("branches", "properties"),
+    avroschema.AvroCollection: ("kind", "element", "properties"),
+    avroschema.AvroRecord: ("name", "fields", "properties"),
+    avroschema.AvroField: ("name", "order", "default", "type", "properties"),
+    avroschema.AvroEnum: ("name", "symbols", "properties"),
+    avroschema.AvroFixed: ("name", "size", "properties"),
 }
 
 
 def _is_equal(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
     match one:
-        case AvroType() | AvroField():
+        case avroschema.AvroType() | avroschema.AvroField():
             if one is other or (id(one), id(other)) in compared:
                 return True
             compared.add((id(one), id(other)))
             # A type that is used before its definition equals no other type.
-            if type(one) is not type(other) or isinstance(one, AvroForward):
+            if type(one) is not type(other) or isinstance(one, avroschema.AvroForward):
                 return False
             return all(
                 _is_equal(getattr(one, name), getattr(other, name), compared)
@@ -285,7 +276,7 @@ def _is_equal(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
             return len(one) == len(other) and all(
                 _is_equal(*pair, compared) for pair in zip(one, other, strict=True)
             )
-        case AvroName():
+        case avroschema.AvroName():
             return bool(one == other)
         case _:
             return _is_same(one, other)
@@ -296,10 +287,10 @@ def _is_same(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def _check_union(of: AvroUnion) -> None:
-    if any(isinstance(branch, AvroUnion) for branch in of.branches):
+def _check_union(of: avroschema.AvroUnion) -> None:
+    if any(isinstance(branch, avroschema.AvroUnion) for branch in of.branches):
         raise MalformedDocument("a union has a union as a branch")
-    _refuse_repetition(map(full_name, of.branches), "branch of a union")
+    _refuse_repetition(map(avroschema.full_name, of.branches), "branch of a union")
 
 
 def _refuse_large_numbers(value: Any) -> None:
@@ -320,17 +311,17 @@ def _refuse_repetition(names: Iterable[str], what: str) -> None:
             raise MalformedDocument(f"{one} is more than once a {what}")
 
 
-def _type_name(node: dict[str, Any], space: str) -> AvroName:
+def _type_name(node: dict[str, Any], space: str) -> avroschema.AvroName:
     own = _text(node, "namespace")
     name = _qualified(_required(node, "name", str), space if own is None else own)
     _valid_name(name.name)
     return name
 
 
-def _qualified(name: str, space: str) -> AvroName:
+def _qualified(name: str, space: str) -> avroschema.AvroName:
     if "." in name:
         space, _, name = name.rpartition(".")
-    return AvroName(name, space)
+    return avroschema.AvroName(name, space)
 
 
 def _valid_name(name: Any) -> str:
