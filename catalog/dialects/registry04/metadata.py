@@ -5,51 +5,35 @@ The native form leaves out values without an attribute or type in the standard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from catalog.dialects.registry04.names import CLOUDEVENTS_ENVELOPE, Json
+from catalog.documents.rewrites.protocols import (
+    AMQP_SECTIONS,
+    PLAIN_OPTIONS,
+    admitted_types,
+    dependent_attributes,
+    family,
+)
+from catalog.model.schema import Attribute
 
 _PROPERTY = ("description", "specurl", "type", "value", "required")
-_TEXTS = frozenset({"string", "uritemplate"})
-_PLAIN = frozenset({"string", "uritemplate", "integer", "number", "boolean"})
-_SAME_AS = {"datetime": "timestamp", "symbol": "string", "uri": "string", "urireference": "string"}
+_SAME_AS = {"symbol": "string", "uri": "string", "urireference": "string"}
 
-# The types that the standard allows for the values of an attribute.
-_CLOUDEVENTS_TYPES: Mapping[str, frozenset[str]] = {
-    "specversion": frozenset({"string"}),
-    "id": _TEXTS,
-    "source": _TEXTS,
-    "subject": _TEXTS,
-    "time": frozenset({"timestamp"}),
+_OWN_NAMES = {"payload_format_indicator": "payload-format"}
+# The native names of attributes with plain native values by the names of edition 0.4, by protocol.
+_PLAIN_ATTRIBUTES = {
+    protocol: {
+        _OWN_NAMES.get(name, name.replace("_", "-")): name
+        for name in PLAIN_OPTIONS[family(protocol)]
+    }
+    for protocol in ("MQTT/5.0", "KAFKA", "HTTP", "NATS")
 }
-_AMQP_TYPES: Mapping[str, frozenset[str]] = {
-    "message-id": _TEXTS | {"ulong", "uuid", "binary"},
-    "user-id": _TEXTS | {"binary"},
-    "correlation-id": _TEXTS | {"binary"},
-    "content-encoding": frozenset({"string"}),
-    "absolute-expiry-time": frozenset({"timestamp"}),
-    "creation-time": frozenset({"timestamp"}),
-    "group-sequence": frozenset({"integer"}),
-}
-_AMQP_MAPS = ("application-properties", "message-annotations", "delivery-annotations", "footer")
-_MQTT_3 = {"qos": "qos", "retain": "retain", "topic-name": "topic_name"}
-# Attributes with plain native values, by protocol.
-_PLAIN_ATTRIBUTES: Mapping[str, Mapping[str, str]] = {
-    "MQTT/3.1.1": _MQTT_3,
-    "MQTT/5.0": {
-        **_MQTT_3,
-        "payload-format": "payload_format_indicator",
-        "message-expiry-interval": "message_expiry_interval",
-        "response-topic": "response_topic",
-        "correlation-data": "correlation_data",
-        "content-type": "content_type",
-    },
-    "KAFKA": {"topic": "topic", "partition": "partition", "key": "key"},
-    "HTTP": {"path": "path", "method": "method", "status": "status"},
-    "NATS": {"subject": "subject", "reply": "reply"},
+_PLAIN_ATTRIBUTES["MQTT/3.1.1"] = {
+    name: _PLAIN_ATTRIBUTES["MQTT/5.0"][name] for name in ("qos", "retain", "topic-name")
 }
 
 
@@ -60,7 +44,8 @@ def native_metadata(format: str, metadata: Json) -> Any:
         format: the standard's name of the envelope or protocol.
     """
     if format == CLOUDEVENTS_ENVELOPE:
-        return _properties(metadata.get("attributes"), _CLOUDEVENTS_TYPES, None)
+        types = dependent_attributes("envelope", CLOUDEVENTS_ENVELOPE, "envelopemetadata")
+        return _properties(metadata.get("attributes"), types, None)
     if format == "AMQP/1.0":
         return _to_amqp(metadata)
     if format not in _PLAIN_ATTRIBUTES:
@@ -85,29 +70,30 @@ def own_metadata(format: str, native: Json) -> Json:
     return own | translate(native) if translate else own
 
 
-def _property(value: Any, allowed: frozenset[str] | None) -> Any:
+def _property(value: Any, admitted: Sequence[str]) -> Any:
     """A native property; a type without a similar type in the standard is left out."""
     if not isinstance(value, dict):
         return value
     native = {name: value[name] for name in _PROPERTY if name in value}
-    if (kind := native.get("type")) is not None and isinstance(kind, str):
-        known = kind if allowed is None or kind in allowed else _SAME_AS.get(kind)
-        known = "timestamp" if known == "datetime" else known
-        if known is not None and (allowed is None or known in allowed):
-            native["type"] = known
-        else:
+    if isinstance(kind := native.get("type"), str) and kind not in admitted:
+        same = "timestamp" if kind == "datetime" else kind
+        same = _SAME_AS.get(same, same) if admitted else same
+        if admitted and same not in admitted:
             del native["type"]
+        else:
+            native["type"] = same
     if "value" in native and not isinstance(native["value"], str):
         native["value"] = orjson.dumps(native["value"]).decode()
     return native
 
 
-def _properties(
-    section: Any, types: Mapping[str, frozenset[str]], otherwise: frozenset[str] | None
-) -> Any:
+def _properties(section: Any, types: Mapping[str, Attribute], others: Attribute | None) -> Any:
     if not isinstance(section, dict):
         return section
-    return {name: _property(value, types.get(name, otherwise)) for name, value in section.items()}
+    return {
+        name: _property(value, admitted_types(types.get(name, others)))
+        for name, value in section.items()
+    }
 
 
 def _value_of(property: Any) -> Any:
@@ -129,14 +115,14 @@ def _wrapped(native: Json, names: Mapping[str, str]) -> Json:
 
 
 def _to_amqp(metadata: Json) -> Json:
-    native: Json = {}
-    if "properties" in metadata:
-        native["properties"] = _properties(metadata["properties"], _AMQP_TYPES, _TEXTS)
+    types = dependent_attributes("protocol", "AMQP/1.0", "protocoloptions")
+    native: Json = {
+        name: _properties(metadata[name], types[name].attributes, types[name].item)
+        for name in ("properties", *AMQP_SECTIONS)
+        if name in metadata
+    }
     if isinstance(header := metadata.get("header"), dict):
         native["header"] = _renamed(header, {name: name for name in header})
-    for name in _AMQP_MAPS:
-        if name in metadata:
-            native[name] = _properties(metadata[name], {}, _PLAIN)
     return native
 
 

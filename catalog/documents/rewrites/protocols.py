@@ -12,8 +12,8 @@ from catalog.documents.rewrites.attributes import lower_keys
 from catalog.model.modelsource import default_model
 from catalog.model.schema import Attribute
 
-_SECTIONS = ("application-properties", "message-annotations", "delivery-annotations", "footer")
-_PLAIN = {
+AMQP_SECTIONS = ("application-properties", "message-annotations", "delivery-annotations", "footer")
+PLAIN_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "mqtt": (
         *("qos", "retain", "topic_name", "payload_format_indicator"),
         *("message_expiry_interval", "response_topic", "correlation_data", "content_type"),
@@ -124,7 +124,7 @@ def rewrite_message_options(message: DocumentPart) -> None:
     options.lift("options", options, _NESTED)
     if kind == "amqp":
         _rewrite_amqp(options)
-    elif kind in _PLAIN:
+    elif kind in PLAIN_OPTIONS:
         options.lift("properties", options, _NESTED)
     if kind == "mqtt":
         options.rename_all(lambda name: name.replace("-", "_"), _UNDERSCORES)
@@ -132,7 +132,7 @@ def rewrite_message_options(message: DocumentPart) -> None:
         options.rename("topic", "topic_name", _UNDERSCORES)
     for name in _GONE.get(kind, ()):
         options.leave_out(name, "messages of this protocol have no such option any more")
-    for name in _PLAIN.get(kind, ()):
+    for name in PLAIN_OPTIONS.get(kind, ()):
         _unwrap(options, name)
     if isinstance(status := options.members.get("status"), int) and kind == "http":
         options.set("status", str(status), _STATUS)
@@ -153,14 +153,14 @@ def _rewrite_amqp(options: DocumentPart) -> None:
         header.rename_all(_dashed, _DASHES)
         for name in list(header.members):
             _unwrap(header, name)
-    for name in _SECTIONS:
+    for name in AMQP_SECTIONS:
         if (section := options.inside(name)) is not None:
             # The name on the wire may have capitals, and keys of maps have none.
             for key, declared in section.parts():
                 if key != key.lower() and "description" not in declared.members:
                     declared.set("description", key, _NAME)
             lower_keys(options, name, _KEYS)
-    for name in ("properties", *_SECTIONS):
+    for name in ("properties", *AMQP_SECTIONS):
         _rewrite_section_types(options, name)
 
 
@@ -218,13 +218,13 @@ def _rewrite_headers(headers: DocumentPart) -> None:
 
 def rewrite_envelope_types(metadata: DocumentPart) -> None:
     """Rewrite the types of the attributes of a CloudEvent."""
-    standard = _definitions("envelope", "CloudEvents/1.0", "envelopemetadata")
+    standard = dependent_attributes("envelope", "CloudEvents/1.0", "envelopemetadata")
     _rewrite_types(metadata, standard, None)
 
 
 def _rewrite_section_types(options: DocumentPart, section: str) -> None:
     """Rewrite the types of the properties in a section of an AMQP message."""
-    definition = _definitions("protocol", "AMQP/1.0", "protocoloptions").get(section)
+    definition = dependent_attributes("protocol", "AMQP/1.0", "protocoloptions").get(section)
     if definition is not None and (found := options.inside(section)) is not None:
         _rewrite_types(found, definition.attributes, definition.item)
 
@@ -233,9 +233,13 @@ def _rewrite_types(
     properties: DocumentPart, standard: Mapping[str, Attribute], item: Attribute | None
 ) -> None:
     for name, declared in properties.parts():
-        definition = standard.get(name, item)
-        kind = definition.attributes.get("type") if definition is not None else None
-        _rewrite_type(declared, [] if kind is None else [*map(str, kind.enum)])
+        _rewrite_type(declared, admitted_types(standard.get(name, item)))
+
+
+def admitted_types(definition: Attribute | None) -> list[str]:
+    """The types that the standard admits for a property; empty if it admits every type."""
+    kind = definition.attributes.get("type") if definition is not None else None
+    return [] if kind is None else [*map(str, kind.enum)]
 
 
 def _rewrite_type(declared: DocumentPart, admitted: list[str]) -> None:
@@ -262,7 +266,7 @@ def _rewrite_type(declared: DocumentPart, admitted: list[str]) -> None:
 
 
 @cache
-def _definitions(selector: str, value: str, name: str) -> Mapping[str, Attribute]:
+def dependent_attributes(selector: str, value: str, name: str) -> Mapping[str, Attribute]:
     """The members of an attribute of messages that depends on the value of another attribute.
 
     The default model is the only list of the types that the standard admits.
