@@ -10,17 +10,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 import grpc_tools
 from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
-    EnumDescriptorProto,
     FieldDescriptorProto,
     FileDescriptorProto,
     FileDescriptorSet,
@@ -47,7 +45,6 @@ INTERCHANGEABLE = (
 # Bytes can hold every text and message, but a text or message cannot hold every sequence of bytes.
 READ_AS_BYTES = {Field.TYPE_STRING, Field.TYPE_MESSAGE}
 LENGTH_DELIMITED = {Field.TYPE_STRING, Field.TYPE_BYTES, Field.TYPE_MESSAGE}
-MESSAGE_TYPES = {Field.TYPE_MESSAGE, Field.TYPE_GROUP}
 MAX_PROBLEMS = 3
 
 
@@ -61,15 +58,14 @@ def empty(files: Sequence[FileDescriptorProto], name: str) -> Any:
     Raises:
         MalformedDocument: the file declares no message of the name.
     """
-    pool = DescriptorPool()
-    for file in files:
-        pool.Add(file)
-    declared = list(_names(files[-1]))
-    wanted = [full for full in declared if not name or full == name]
-    wanted += [full for full in declared if full.endswith(f".{name}")]
+    declared = declared_in(files)
+    names = [name for name, one in declared.items() if not one.GetOptions().map_entry]
+    wanted = [full for full in names if not name or full == name]
+    # Of the names that end alike, an outer one is meant rather than an inner one.
+    wanted += sorted((n for n in names if n.endswith(f".{name}")), key=lambda n: n.count("."))
     if not wanted:
         raise documenttext.MalformedDocument(f"it declares no message {name}".rstrip())
-    return GetMessageClass(pool.FindMessageTypeByName(wanted[0]))()
+    return GetMessageClass(declared[wanted[0]])()
 
 
 def fault_in(message: Any, payload: bytes, contenttype: str) -> str:
@@ -129,18 +125,6 @@ def _parts(message: Message) -> Iterator[Message]:
             pending += values
 
 
-def _names(file: FileDescriptorProto) -> Iterator[str]:
-    """The full names of the messages of a file, outer messages first."""
-    level = [(f"{file.package}." if file.package else "", one) for one in file.message_type]
-    while level:
-        inner = []
-        for prefix, message in level:
-            if not message.options.map_entry:
-                yield prefix + message.name
-                inner += [(f"{prefix}{message.name}.", one) for one in message.nested_type]
-        level = inner
-
-
 # The only files that can be imported, such as google/protobuf/timestamp.proto.
 WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
 FILE = "document.proto"
@@ -153,13 +137,18 @@ def validate(format: str, document: bytes) -> str:
     A file without a syntax statement has syntax 2, so an empty document is a valid Protobuf/2
     file without declarations, and no Protobuf/3 file.
     """
-    _compile(format, document)
+    _compiled(format, document)
     return ""
 
 
 def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
     """Apply Protobuf's rules for the binary encoding."""
-    return obstacle(_compile(format, older), _compile(format, newer), direction)
+    old, new = (declared_in(_compiled(format, document)) for document in (older, newer))
+    if direction == "backward":
+        problems = [*_gone(old, new), *_reading_problems(writer=old, reader=new)]
+    else:
+        problems = [*_reading_problems(writer=new, reader=old)]
+    return "; ".join(problems[:MAX_PROBLEMS])
 
 
 def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: str) -> str:
@@ -168,15 +157,11 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
     `part` names the message, with or without the package; by default the first message of the
     file.
     """
-    message = empty(_compile_all(format, schema), part)
+    message = empty(_compiled(format, schema), part)
     return fault_in(message, payload, contenttype)
 
 
-def _compile(format: str, document: bytes) -> FileDescriptorProto:
-    return _compile_all(format, document)[-1]
-
-
-def _compile_all(format: str, document: bytes) -> Sequence[FileDescriptorProto]:
+def _compiled(format: str, document: bytes) -> Sequence[FileDescriptorProto]:
     """The compiled file, after the imported files."""
     files = compiled({FILE: documenttext.unquoted(document)})
     syntax = files[-1].syntax or "proto2"
@@ -233,168 +218,124 @@ def _summary(complaints: list[str]) -> str:
     return "; ".join(reasons[: documenttext.MAX_REASONS]) or "protoc cannot compile it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredTypes:
-    """The declarations of a file, by full name; fields include extensions of the same file."""
+def declared_in(files: Sequence[FileDescriptorProto]) -> dict[str, Descriptor]:
+    """The messages that a compiled file declares, by full name, each before its inner messages.
 
-    messages: Mapping[str, DescriptorProto]
-    enums: Mapping[str, EnumDescriptorProto]
-    extensions: Mapping[str, Sequence[Field]]
-    enums_are_closed: bool
-
-    def fields(self, name: str) -> dict[int, Field]:
-        declared = (*self.messages[name].field, *self.extensions.get(name, ()))
-        return {field.number: field for field in declared}
+    Args:
+        files: the file, preceded by the imported files.
+    """
+    pool = DescriptorPool()
+    for file in files:
+        pool.Add(file)
+    return dict(_messages(pool.FindFileByName(FILE).message_types_by_name.values()))
 
 
-def obstacle(older: FileDescriptorProto, newer: FileDescriptorProto, direction: str) -> str:
-    """The reason why the reader of a direction cannot read the writer's messages, or ""."""
-    old, new = _declared(older), _declared(newer)
-    if direction == "backward":
-        problems = [*_gone(old, new), *_reading_problems(writer=old, reader=new)]
-    else:
-        problems = [*_reading_problems(writer=new, reader=old)]
-    return "; ".join(problems[:MAX_PROBLEMS])
+def _messages(declared: Iterable[Descriptor]) -> Iterator[tuple[str, Descriptor]]:
+    for message in declared:
+        yield message.full_name, message
+        yield from _messages(message.nested_types)
 
 
-def _gone(old: DeclaredTypes, new: DeclaredTypes) -> Iterator[str]:
+def _is_declared(type: Any) -> bool:
+    return bool(type is not None and type.file.name == FILE)
+
+
+def _fields(message: Descriptor) -> dict[int, FieldDescriptor]:
+    """The fields of a message with those of the file's own extensions, by number."""
+    extensions = filter(_is_declared, message.file.pool.FindAllExtensions(message))
+    return {field.number: field for field in (*message.fields, *extensions)}
+
+
+def _gone(old: Mapping[str, Descriptor], new: Mapping[str, Descriptor]) -> Iterator[str]:
     """Messages that the newer file lacks, and reserved numbers that the newer file uses."""
-    for name, message in old.messages.items():
-        if name not in new.messages:
-            if not message.options.map_entry:
-                yield f"message {name} is gone"
+    for name, message in old.items():
+        if name not in new:
+            if not message.GetOptions().map_entry:
+                yield f"message .{name} is gone"
             continue
-        for number in new.fields(name):
-            if any(span.start <= number < span.end for span in message.reserved_range):
-                yield f"{name}: number {number} was reserved and is used"
+        declaration = DescriptorProto()
+        message.CopyToProto(declaration)
+        for number in _fields(new[name]):
+            if any(span.start <= number < span.end for span in declaration.reserved_range):
+                yield f".{name}: number {number} was reserved and is used"
 
 
-def _reading_problems(*, writer: DeclaredTypes, reader: DeclaredTypes) -> Iterator[str]:
+def _reading_problems(
+    *, writer: Mapping[str, Descriptor], reader: Mapping[str, Descriptor]
+) -> Iterator[str]:
     """Compare the messages that both files have, and the types of their fields, each pair once."""
-    pending = [(name, name) for name in writer.messages if name in reader.messages]
-    seen = set(pending)
+    pending = [(message, reader[name]) for name, message in writer.items() if name in reader]
+    seen = {(name, name) for name in writer}
     while pending:
         written, read = pending.pop()
-        wrote, reads = writer.fields(written), reader.fields(read)
-        yield from (f"{read}: {text}" for text in _unmet_requirements(wrote, reads))
-        yield from (f"{read}: {text}" for text in _lost_in_oneofs(wrote, reads))
+        wrote, reads, at = _fields(written), _fields(read), f".{read.full_name}"
+        yield from (f"{at}: {text}" for text in _unmet_requirements(wrote, reads))
+        yield from (f"{at}: {text}" for text in _lost_in_oneofs(wrote, reads))
         for number in wrote.keys() & reads.keys():
-            pair = Pair(wrote[number], reads[number])
-            if problem := pair.problem(writer, reader):
-                yield f"{read}: number {number} {problem}"
-            elif pair.leads_on(writer, reader) and pair.types not in seen:
-                seen.add(pair.types)
-                pending.append(pair.types)
+            was, becomes = wrote[number], reads[number]
+            inner, other = was.message_type, becomes.message_type
+            if problem := _problem(was, becomes):
+                yield f"{at}: number {number} {problem}"
+            elif inner and other and _is_declared(inner) and _is_declared(other):
+                names = inner.full_name, other.full_name
+                if names not in seen:
+                    seen.add(names)
+                    pending.append((inner, other))
 
 
-def _unmet_requirements(wrote: Mapping[int, Field], reads: Mapping[int, Field]) -> Iterator[str]:
+def _unmet_requirements(
+    wrote: Mapping[int, FieldDescriptor], reads: Mapping[int, FieldDescriptor]
+) -> Iterator[str]:
     for number, field in reads.items():
-        if field.label == Field.LABEL_REQUIRED:
-            writer = wrote.get(number)
-            if writer is None or writer.label != Field.LABEL_REQUIRED:
-                yield f"number {number} is required and may be missing"
+        if field.is_required and not (number in wrote and wrote[number].is_required):
+            yield f"number {number} is required and may be missing"
 
 
-def _lost_in_oneofs(wrote: Mapping[int, Field], reads: Mapping[int, Field]) -> Iterator[str]:
+def _lost_in_oneofs(
+    wrote: Mapping[int, FieldDescriptor], reads: Mapping[int, FieldDescriptor]
+) -> Iterator[str]:
     """Fields that share a oneof in the reader only, where the last field replaces the first."""
-    chosen: dict[int, int] = {}
+    chosen: dict[str, int] = {}
     for number, field in sorted(reads.items()):
-        if number not in wrote or not _is_in_oneof(field):
+        # The implied oneof of an optional field of syntax 3 has no second field.
+        if number not in wrote or (oneof := field.containing_oneof) is None:
             continue
-        other = chosen.setdefault(field.oneof_index, number)
-        if other != number and not _are_exclusive(wrote[other], wrote[number]):
+        other = chosen.setdefault(oneof.name, number)
+        were = [wrote[each].containing_oneof for each in (other, number)]
+        are_exclusive = were[0] is not None and were[1] is not None and were[0].name == were[1].name
+        if other != number and not are_exclusive:
             yield f"numbers {other} and {number} exclude each other, and both may be set"
 
 
-def _is_in_oneof(field: Field) -> bool:
-    return field.HasField("oneof_index") and not field.proto3_optional
-
-
-def _are_exclusive(one: Field, other: Field) -> bool:
-    return _is_in_oneof(one) and _is_in_oneof(other) and one.oneof_index == other.oneof_index
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A field of the writer, and the reader's field with the same number."""
-
-    wrote: Field
-    reads: Field
-
-    @property
-    def types(self) -> tuple[str, str]:
-        return self.wrote.type_name, self.reads.type_name
-
-    def problem(self, writer: DeclaredTypes, reader: DeclaredTypes) -> str:
-        if not self._have_one_encoding():
-            return f"was {_name(self.wrote)} and is {_name(self.reads)}"
-        if self._loses_repetition():
-            return "was repeated, perhaps packed, and is not"
-        if self.wrote.type == self.reads.type == Field.TYPE_ENUM:
-            return self._enum_problem(writer, reader)
-        if self.types[0] != self.types[1] and self._are_messages():
-            return "" if self.leads_on(writer, reader) else "is of another type"
+def _problem(was: FieldDescriptor, becomes: FieldDescriptor) -> str:
+    """The problem of a field of the writer with the reader's field of the same number, or ""."""
+    kinds = {was.type, becomes.type}
+    is_exchangeable = len(kinds) == 1 or any(kinds <= row for row in INTERCHANGEABLE)
+    if not (is_exchangeable or (becomes.type == Field.TYPE_BYTES and was.type in READ_AS_BYTES)):
+        return f"was {_name(was)} and is {_name(becomes)}"
+    # Of length-delimited values nothing gets lost: the last text is kept, and messages are merged.
+    if was.is_repeated and not becomes.is_repeated and was.type not in LENGTH_DELIMITED:
+        return "was repeated, perhaps packed, and is not"
+    types = was.enum_type or was.message_type, becomes.enum_type or becomes.message_type
+    if len(kinds) > 1 or types[0] is None or types[1] is None:
         return ""
-
-    def leads_on(self, writer: DeclaredTypes, reader: DeclaredTypes) -> bool:
-        """Whether the files declare both types, so that the types can be compared."""
-        written, read = self.types
-        return self._are_messages() and written in writer.messages and read in reader.messages
-
-    def _are_messages(self) -> bool:
-        return self.wrote.type == self.reads.type and self.wrote.type in MESSAGE_TYPES
-
-    def _have_one_encoding(self) -> bool:
-        types = {self.wrote.type, self.reads.type}
-        if len(types) == 1 or any(types <= row for row in INTERCHANGEABLE):
-            return True
-        return self.reads.type == Field.TYPE_BYTES and self.wrote.type in READ_AS_BYTES
-
-    def _loses_repetition(self) -> bool:
-        """Whether values get lost when a repeated field becomes a single field.
-
-        Length-delimited values are exempt: the last text is kept, and messages are merged.
-        """
-        was, is_ = (f.label == Field.LABEL_REPEATED for f in (self.wrote, self.reads))
-        return was and not is_ and self.wrote.type not in LENGTH_DELIMITED
-
-    def _enum_problem(self, writer: DeclaredTypes, reader: DeclaredTypes) -> str:
-        """The problem of an enum, or "". An open enum can hold numbers that are not declared."""
-        written, read = self.types
-        if written not in writer.enums or read not in reader.enums:
-            return "" if written == read else "is of another type"
-        known = {value.number for value in reader.enums[read].value}
-        unknown = {value.number for value in writer.enums[written].value} - known
-        if not reader.enums_are_closed or not unknown:
-            return ""
-        return f"may be one of {sorted(unknown)}, which {read} does not declare"
+    if not all(map(_is_declared, types)):
+        return "" if types[0].full_name == types[1].full_name else "is of another type"
+    return _enum_problem(was, becomes)
 
 
-def _name(field: Field) -> str:
-    return field.type_name or Field.Type.Name(field.type).removeprefix("TYPE_").lower()
+def _enum_problem(was: FieldDescriptor, becomes: FieldDescriptor) -> str:
+    """The problem of an enum, or "". An open enum can hold numbers that are not declared."""
+    if was.enum_type is None or becomes.enum_type is None or not becomes.enum_type.is_closed:
+        return ""
+    unknown = {*was.enum_type.values_by_number} - {*becomes.enum_type.values_by_number}
+    if not unknown:
+        return ""
+    return f"may be one of {sorted(unknown)}, which {_name(becomes)} does not declare"
 
 
-def _declared(file: FileDescriptorProto) -> DeclaredTypes:
-    prefix = f".{file.package}" if file.package else ""
-    messages = dict(_messages(file.message_type, prefix))
-    extensions: dict[str, list[Field]] = {}
-    for field in chain(file.extension, *(message.extension for message in messages.values())):
-        extensions.setdefault(field.extendee, []).append(field)
-    enums = {f"{prefix}.{enum.name}": enum for enum in file.enum_type}
-    for name, message in messages.items():
-        enums |= {f"{name}.{enum.name}": enum for enum in message.enum_type}
-    return DeclaredTypes(
-        messages=messages,
-        enums=enums,
-        extensions=extensions,
-        enums_are_closed=file.syntax in ("", "proto2"),
-    )
-
-
-def _messages(
-    declared: Iterable[DescriptorProto], prefix: str
-) -> Iterator[tuple[str, DescriptorProto]]:
-    for message in declared:
-        name = f"{prefix}.{message.name}"
-        yield name, message
-        yield from _messages(message.nested_type, name)
+def _name(field: FieldDescriptor) -> str:
+    if type := field.message_type or field.enum_type:
+        return f".{type.full_name}"
+    name: str = Field.DESCRIPTOR.enum_types_by_name["Type"].values_by_number[field.type].name
+    return name.removeprefix("TYPE_").lower()

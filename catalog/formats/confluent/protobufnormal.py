@@ -7,7 +7,6 @@ Confluent, and the digests of the texts have to be equal.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -16,6 +15,7 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from catalog.formats.confluent.jackson import JavaFloat, java_number
 from catalog.formats.confluent.protobuffile import (
     SCALARS,
     ProtoElement,
@@ -217,24 +217,9 @@ def _integer(number: str) -> int:
 def _decimal(number: str) -> Decimal:
     """The number as the smallest of Java's types that its text is exact in: float, or double."""
     exact, double = Decimal(number), float(number)
-    if _is_float(double):
-        double = _as_float(double)
+    if java_number(short := JavaFloat(double)) == java_number(double):
+        double = float(short)
     elif exact != Decimal(repr(double)):
         return exact
     is_small = abs(double) < 2**53
     return Decimal(double) if is_small else Decimal(repr(double))
-
-
-def _is_float(double: float) -> bool:
-    """Whether the shortest text of the number is the same for a float of 32 bits."""
-    try:
-        short = _as_float(double)
-    except OverflowError:
-        return False
-    texts = (float(f"{short:.{digits}g}") for digits in range(1, 10))
-    return next((one for one in texts if _as_float(one) == short), None) == double
-
-
-def _as_float(double: float) -> float:
-    value: float = struct.unpack("f", struct.pack("f", double))[0]
-    return value
