@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 from urllib.parse import quote, urlsplit
 
@@ -41,6 +42,7 @@ from replication.links.linkdefinitions import (
     checked_definition,
     id_taken,
     unusable,
+    unusable_now,
     with_context,
 )
 from replication.links.linkrunner import LinkRunner
@@ -50,18 +52,18 @@ from replication.peers.linkerrors import describe
 from replication.peers.peeraccess import PeerAccess, given_credential
 from replication.sinks.owncatalog import OwnCatalog, try_feed, try_topic, try_walk
 from replication.sinks.peersink import PeerSink
-from replication.sinks.push import probe_target
+from replication.sinks.push import find_target
 from replication.sinks.pushedcopies import PushedCopies
 from replication.sinks.serversink import ServerSink
-from replication.sinks.topicsink import TopicSink, probe_topic_to_publish
+from replication.sinks.topicsink import TopicSink, try_to_publish
 from replication.sources.feedsource import FeedSource
 from replication.sources.ownlog import OwnLog
-from replication.sources.topicsource import TopicSource, probe_topic
+from replication.sources.topicsource import TopicSource, find_publisher
 from replication.sources.walksource import WalkSource, choose_mode
 from replication.store.linkstates import run_now, save_credential, with_credential
-from replication.targets.probe import probe_server
+from replication.targets.probe import find_server
 from replication.transfer.linkrun import LinkResources, LinkRun
-from replication.transfer.transfer import DryRun, Transfer
+from replication.transfer.transfer import Transfer
 
 # The share of a request's time for a dry run; the rest is for the answer.
 _TRIED_SHARE = 0.8
@@ -85,7 +87,9 @@ def _transfer_of(run: LinkRun) -> Transfer:
     match run.link.definition.mode:
         case "pull" | "events" as mode:
             feed = FeedSource(run, by_events=mode == "events")
-            return Transfer(source=feed, sink=OwnCatalog(run), peer=feed)
+            return Transfer(
+                source=feed, sink=OwnCatalog(run), peer=feed, preview=partial(try_feed, run)
+            )
         case "accept":
             pushed = PushedCopies()
             return Transfer(source=pushed, sink=OwnCatalog(run), peer=pushed)
@@ -93,75 +97,60 @@ def _transfer_of(run: LinkRun) -> Transfer:
             topic = TopicSource(run)
             # Records of a topic come out of the order of their epochs, so an older epoch must not
             # overrule.
-            return Transfer(source=topic, sink=OwnCatalog(run, overrules=False), peer=topic)
+            return Transfer(
+                source=topic,
+                sink=OwnCatalog(run, overrules=False),
+                peer=topic,
+                preview=partial(try_topic, run),
+            )
         case "walk":
             walked = WalkSource(run)
-            return Transfer(source=walked, sink=OwnCatalog(run), peer=walked)
+            return Transfer(
+                source=walked, sink=OwnCatalog(run), peer=walked, preview=partial(try_walk, run)
+            )
         case "push":
             target = PeerSink(run)
-            return Transfer(source=OwnLog(run, target.admits), sink=target, peer=target)
+            return Transfer(
+                source=OwnLog(run, target.admits), sink=target, peer=target, preview=target.preview
+            )
         case "publish":
             published = TopicSink(run)
-            return Transfer(source=OwnLog(run), sink=published, peer=published)
+            return Transfer(
+                source=OwnLog(run), sink=published, peer=published, preview=published.preview
+            )
         case "write":
             server = ServerSink(run)
             source = OwnLog(run, retries_refused=True, tombstones=False)
-            return Transfer(source=source, sink=server, peer=server)
+            return Transfer(source=source, sink=server, peer=server, preview=server.preview)
         case mode:
             assert_never(mode)
 
 
-async def _probe(
-    context: Context, definition: LinkDefinition, subject: str, access: PeerAccess, is_named: bool
+async def _find(
+    context: Context, definition: LinkDefinition, access: PeerAccess, *, is_named: bool
 ) -> tuple[LinkDefinition, FoundCatalog | None]:
     """Ask the peer of a new link for its identity; `None` for a topic, and a source that pushes.
 
     Args:
         is_named: the operator has named the mode; if not, the source may get a different mode.
+
+    Raises:
+        ClientError: the link cannot work with the peer.
     """
     match definition.mode:
         case "pull" | "events" | "walk":
-            return await choose_mode(
-                context, definition, subject, is_named=is_named, credential=access
-            )
+            return await choose_mode(context, definition, access, is_named=is_named)
         case "accept":
             return definition, None
         case "kafka":
-            return definition, await probe_topic(context, definition, subject)
+            return definition, await find_publisher(context, definition)
         case "push":
-            return definition, await probe_target(context, definition.peer, subject, access)
+            return definition, await find_target(context, definition.peer, access)
         case "publish":
-            await probe_topic_to_publish(context, definition, subject)
+            await try_to_publish(context, definition)
             return definition, None
         case "write":
-            return definition, await probe_server(context, definition, subject, access)
-        case mode:
-            assert_never(mode)
-
-
-async def _preview(run: LinkRun, subject: str) -> DryRun | None:
-    """Predict a run of a link without writing; `None` if a complete copy is needed.
-
-    Raises:
-        BadRequest: links of the mode have no dry run.
-        ClientError: the peer does not answer, or may not have the claimed authority.
-    """
-    match run.link.definition.mode:
-        case "pull" | "events":
-            return await try_feed(run)
-        case "kafka":
-            return await try_topic(run)
-        case "walk":
-            return await try_walk(run)
-        case "push":
-            return await PeerSink(run).preview()
-        case "publish":
-            return await TopicSink(run).preview()
-        case "write":
-            return await ServerSink(run).preview()
-        case "accept":
-            detail = 'a link of mode "accept" has no dry run: its source begins'
-            raise BadRequest(subject, error_detail=detail)
+            return definition, await find_server(context, definition, access)
         case mode:
             assert_never(mode)
 
@@ -183,7 +172,10 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
     if not query.force and not (query.dryrun and definition.sends):
         is_named = bool(body.model_fields_set & {"mode", "eventtopic"})
         access = PeerAccess(credential, context.settings)
-        definition, found = await _probe(context, definition, request.path, access, is_named)
+        try:
+            definition, found = await _find(context, definition, access, is_named=is_named)
+        except ClientError as error:
+            raise unusable_now(definition, request.path, error) from error
         check_members(definition.mode, body, request.path)
         definition = with_context(definition)
     authority = body.authority
@@ -257,9 +249,13 @@ async def _try(request: web.Request, link: Link, *, name: str) -> DryRunAnswer:
             open_session(context.settings, total_seconds=seconds) as session,
         ):
             run = LinkRun.of(link, LinkResources.of(context, session))
-            found = await _preview(run, request.path)
+            preview = _transfer_of(run).preview
+            if preview is None:
+                detail = f'a link of mode "{definition.mode}" has no dry run: its source begins'
+                raise BadRequest(request.path, error_detail=detail)
+            found = await preview()
     except ClientError as error:
-        fault = describe(error, definition.peer).rstrip(".")
+        fault = describe(error, definition.peer)
         raise unusable(definition, request.path, fault) from error
     except TimeoutError as error:
         fault = f"it could not be read within {seconds:.0f} seconds"

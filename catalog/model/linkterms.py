@@ -136,21 +136,6 @@ _MINUTE = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyProgress:
-    """The progress of a complete copy.
-
-    Args:
-        copies: the number of copies so far.
-        expected: the most copies to come in total; `None` if the source does not tell.
-        seconds: the remaining time at the speed so far; `None` if unknown.
-    """
-
-    copies: int
-    expected: int | None
-    seconds: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkTraffic:
     """The traffic of a link: counters of copies by which the rate and the progress are told."""
 
@@ -181,14 +166,3 @@ class LinkTraffic:
         else:
             copies = self.minutecopies * max(0.0, 2 - minutes)
         return copies / _MINUTE
-
-    def progress(self, now: datetime) -> CopyProgress | None:
-        """The progress of the last complete copy; `None` if no complete copy was begun."""
-        if self.copyat is None:
-            return None
-        expected = None if self.copyof is None else max(self.copyof, self.copied)
-        seconds = None
-        if expected is not None and self.copied:
-            taken = max(0.0, (now - self.copyat).total_seconds())
-            seconds = taken * (expected - self.copied) / self.copied
-        return CopyProgress(copies=self.copied, expected=expected, seconds=seconds)

@@ -102,19 +102,12 @@ def add(
         Literal["xregistry", "messagecatalog", "discovery", "registry04", "confluent"] | None,
         typer.Option(help="The API of the server to walk or write to; found out unless given."),
     ] = None,
-    confluent: Annotated[
-        bool,
-        typer.Option(
-            "--confluent",
-            help="Walk a schema registry for Kafka by the Confluent API; short for --dialect "
-            "confluent.",
-        ),
-    ] = False,
     context: Annotated[
         str | None,
         typer.Option(
-            help="The context here of what such a registry has in its default context; its other "
-            "contexts have the name before theirs.  [default: the host of the source]",
+            help="With --dialect confluent: the context here of what is in the registry's default "
+            "context; its other contexts have the name before theirs.  [default: the host of the "
+            "source]",
             metavar="NAME",
             show_default=False,
         ),
@@ -188,13 +181,9 @@ def add(
             "Name the catalog to follow, the one to push to, the server to write to, or a topic.",
             "A file with --file may do so, too. See `concord link add --help`.",
         )
-    if confluent and dialect not in (None, "confluent"):
-        fail("A server is read by one API.", "Give --confluent or --dialect.")
-    if confluent:
-        dialect = "confluent"
     if context is not None:
         if dialect != "confluent":
-            fail("Registries of the Confluent API have contexts.", "Give --confluent, too.")
+            fail("Registries of the Confluent API have contexts.", "Give --dialect confluent, too.")
         prefix, names = names_in_context(context.removeprefix("."))
         selection = {"prefix": prefix, "map": names} | selection
     from catalog.operations.links import TRY_LINK, NewLink, NewLinkQuery

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 
 from aiohttp import web
 
 from catalog.context import CONTEXT
 from catalog.http.route import Route
 from catalog.model.errors import NotFound, ServerBusy
-from catalog.model.linkterms import Mode, is_scope
+from catalog.model.linkterms import LinkTraffic, Mode, is_scope
 from catalog.model.xid import group_path
 from catalog.operations.feed import Verdict
-from catalog.operations.linkfigures import READ_LINK_FIGURES, FiguresQuery, LinkFigure, LinkFigures
+from catalog.operations.linkfigures import READ_LINK_FIGURES, FiguresQuery, LinkFigures
 from catalog.operations.links import CompleteCopy, LinkAnswer
 from catalog.store import links
 from catalog.store.database import Connection, Database
@@ -23,7 +22,7 @@ from catalog.store.links import Link
 from replication.deciding.decide import CONFLICTS
 from replication.deciding.placement import read_names
 from replication.store import linkstates
-from replication.store.linkstates import HOUR, KEPT, MINUTE, FigurePoint
+from replication.store.linkstates import HOUR, KEPT, MINUTE
 
 # A catalog that pushes or publishes reports every half minute that it has no changes.
 _SILENT_SECONDS = 120
@@ -151,11 +150,6 @@ def link_answer(link: Link) -> LinkAnswer:
     is_silent = definition.terms.is_told and (confirmed or 0) > _SILENT_SECONDS
     if is_silent and state == "current":
         state, error = "waiting", f"Nothing has come for {confirmed:.0f} seconds."
-    copied = link.traffic.progress(now) if state == "copying" else None
-    progress = None
-    if copied is not None:
-        seconds = None if copied.seconds is None else round(copied.seconds, 1)
-        progress = CompleteCopy(copies=copied.copies, of=copied.expected, seconds=seconds)
     given = {name: getattr(definition, name) for name in _DEFINED}
     given |= {name: getattr(link, name) for name in _KEPT}
     return LinkAnswer(
@@ -176,11 +170,24 @@ def link_answer(link: Link) -> LinkAnswer:
         succeededat=max(filter(None, (link.currentat, link.appliedat)), default=None),
         rate=round(link.traffic.rate(now), 1),
         bytes=link.traffic.bytes,
-        progress=progress,
+        progress=progress_of(link.traffic, now) if state == "copying" else None,
         differing=link.differing,
         comparedat=link.comparedat,
         error=error,
     )
+
+
+def progress_of(traffic: LinkTraffic, now: datetime) -> CompleteCopy | None:
+    """The progress of the last complete copy; `None` if no complete copy was begun."""
+    if traffic.copyat is None:
+        return None
+    # Deletions come besides the entities that the source has counted.
+    expected = None if traffic.copyof is None else max(traffic.copyof, traffic.copied)
+    seconds = None
+    if expected is not None and traffic.copied:
+        taken = max(0.0, (now - traffic.copyat).total_seconds())
+        seconds = round(taken * (expected - traffic.copied) / traffic.copied, 1)
+    return CompleteCopy(copies=traffic.copied, of=expected, seconds=seconds)
 
 
 def advice_about(verdict: str, link: Link, origin: str) -> str:
@@ -219,20 +226,8 @@ async def get_link_figures(request: web.Request, query: FiguresQuery) -> LinkFig
     since = datetime.now(UTC) - KEPT[step]
     async with request[CONTEXT].database.acquire() as connection:
         link = await existing_link(connection, request)
-        points = await linkstates.read_figures(connection, link.id, step, since)
-    return LinkFigures(link=link.id, step=query.step, figures=_differences(points))
-
-
-def _differences(points: Sequence[FigurePoint]) -> list[LinkFigure]:
-    """The points with what was counted since the point before; the first one has no such figure."""
-    shown = [LinkFigure(at=point.at, lag=point.lag) for point in points[:1]]
-    for before, point in pairwise(points):
-        seconds = (point.at - before.at).total_seconds()
-        # Counters begin anew with a link that is made again by the same name.
-        copies, errors = point.copies - before.copies, point.errors - before.errors
-        rate = round(max(0, copies) / seconds, 3)
-        shown.append(LinkFigure(at=point.at, lag=point.lag, rate=rate, errors=max(0, errors)))
-    return shown
+        figures = await linkstates.read_figures(connection, link.id, step, since)
+    return LinkFigures(link=link.id, step=query.step, figures=figures)
 
 
 routes: Sequence[Route] = (Route(READ_LINK_FIGURES, get_link_figures),)

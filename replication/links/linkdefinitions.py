@@ -6,8 +6,10 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
+import structlog
 from aiohttp import web
 
+from catalog.client import ClientError, Refused
 from catalog.context import Context
 from catalog.http.outboundaddress import why_refused
 from catalog.model.concorderrors import LimitReached, SourceUnusable, TargetUnusable
@@ -19,8 +21,13 @@ from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition
 from replication.deciding.placement import why_no_names, why_no_rules, write_names
 from replication.deciding.provenance import why_not_pinned
+from replication.peers.handshake import OwnCatalog
+from replication.peers.linkerrors import cause_of, describe
 from replication.transfer.topicrecords import why_no_topic
 
+_log = structlog.get_logger(__name__)
+
+_FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
 _OTHERS = ("source", "target", "authority", "authorities", "dialect", "trust", "eventtopic")
 
 
@@ -168,6 +175,18 @@ def unusable(
     definition: LinkDefinition, subject: str, fault: str, hint: str = ""
 ) -> SourceUnusable | TargetUnusable:
     """The error for a peer that a link cannot use."""
+    fault = fault.rstrip(".")
     if definition.sends:
         return TargetUnusable(subject, target=definition.target, error_detail=fault, detail=hint)
     return SourceUnusable(subject, source=definition.source, error_detail=fault, detail=hint)
+
+
+def unusable_now(
+    definition: LinkDefinition, subject: str, error: ClientError
+) -> SourceUnusable | TargetUnusable:
+    """The error for a peer that a new link cannot use, or cannot use yet."""
+    _log.info("a link cannot be made", peer=definition.peer, cause=cause_of(error))
+    if isinstance(error, OwnCatalog):
+        return unusable(definition, subject, error.message)
+    hint = (isinstance(error, Refused) and error.hint) or _FORCE
+    return unusable(definition, subject, describe(error, definition.peer), hint)

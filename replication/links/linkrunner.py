@@ -126,7 +126,7 @@ class LinkRunner:
             except AwaitsAnswer as error:
                 await self._await_answer(error)
             except ClientError as error:
-                await self._fail(describe(error, self.link_run.peer.url, self.id), error)
+                await self._fail(describe(error, self.link.definition.peer, self.id), error)
             # An unexpected error of one link must not stop the remaining links.
             except Exception as error:
                 _log.exception("link failed", link=self.id)
@@ -322,7 +322,7 @@ class LinkRunner:
 
         A new attempt would bring the same amount of data again.
         """
-        message = describe(error, self.link_run.peer.url)
+        message = describe(error, self.link.definition.peer)
         _log.warning("link stopped", link=self.id, error=message)
         # The event is stored before the state, so that a reader of the state finds the event.
         await self.link_run.remember("stopped", message)

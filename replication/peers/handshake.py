@@ -9,15 +9,14 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
-import structlog
 from aiohttp import web
 
 from catalog import DISTRIBUTION
-from catalog.client import BadAnswer, Client, ClientError, Credential, Refused
+from catalog.client import Client, ClientError, Credential, Refused
 from catalog.context import CONTEXT, Context
 from catalog.http.outbound import open_session
 from catalog.http.route import Route
-from catalog.model.concorderrors import PushNotAccepted, PushOutOfStep, SourceUnusable
+from catalog.model.concorderrors import PushNotAccepted, PushOutOfStep
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.linkterms import Mode, is_authority
@@ -29,18 +28,19 @@ from catalog.store.links import Link, LinkReplaced
 from replication.feed.cards import own_card
 from replication.feed.feedpages import LogLost
 from replication.peers.linkbounds import PacedClient, most_pushed_bytes
-from replication.peers.linkerrors import cause_of, describe, is_kept_out, may_pass
+from replication.peers.linkerrors import describe, may_pass
 from replication.store import linklosses
 from replication.store.digests import count_entities
 from replication.store.loghistory import read_incarnation
-
-_log = structlog.get_logger(__name__)
 
 _OFFERS = ["changes", "snapshot", "digests", "repair", "entities", "types", "labels", "signatures"]
 PROBE_SECONDS = 10.0
 BETWEEN_NODES: frozenset[Mode] = frozenset({"pull", "events", "push"})
 """The modes whose peer is a node; other modes lead to topics and to servers of other software."""
-FORCE = "If it is going to be there later, add the link with `?force` (`--force`)."
+
+
+class OwnCatalog(ClientError):
+    """A catalog that cannot be told from this node."""
 
 
 async def get_handshake(request: web.Request, query: HandshakeQuery) -> Handshake:
@@ -95,31 +95,35 @@ async def shake_hands(peer: Client, *, count: bool = False) -> Handshake:
     return told
 
 
-async def probe(
-    context: Context, source: str, subject: str, credential: Credential | None = None
-) -> FoundCatalog:
-    """Find out whether a source can be followed, and describe the source.
+async def find_node(context: Context, peer: Client) -> FoundCatalog:
+    """Describe a node that a new link is to lead to.
 
     Raises:
-        SourceUnusable: the source does not answer, offers no replication, or is this node.
+        OwnCatalog
+        ClientError: as `shake_hands`.
     """
-    async with first_contact(context, source, credential) as peer:
-        try:
-            found = await shake_hands(peer, count=True)
-        except ClientError as error:
-            fault = await _fault(peer, error)
-            _log.info("a source cannot be followed", source=source, cause=cause_of(error))
-            raise SourceUnusable(
-                subject, source=source, error_detail=fault, detail=FORCE
-            ) from error
-    if fault := why_own(context, found):
-        raise SourceUnusable(subject, source=source, error_detail=fault)
+    found = await shake_hands(peer, count=True)
+    check_not_own(context, found)
+    return found_catalog(found)
+
+
+def found_catalog(told: Handshake) -> FoundCatalog:
     return FoundCatalog(
-        authority=found.authority,
-        software=found.software,
-        digestversion=DIGEST_VERSION,
-        entities=found.entities,
+        authority=told.authority,
+        software=told.software,
+        digestversion=told.digestversion,
+        entities=told.entities,
     )
+
+
+def check_not_own(context: Context, source: Handshake) -> None:
+    """Check that a catalog can be told from this node.
+
+    Raises:
+        OwnCatalog
+    """
+    if fault := why_own(context, source):
+        raise OwnCatalog(f"{fault[0].upper()}{fault[1:]}.", "Let the link lead to another catalog.")
 
 
 def why_own(context: Context, source: Handshake) -> str:
@@ -130,24 +134,20 @@ def why_own(context: Context, source: Handshake) -> str:
     return "it claims the authority of this node" if source.authority == node.authority else ""
 
 
-async def _fault(peer: Client, error: ClientError) -> str:
-    """The reason why a source is not usable, with the kind of the server."""
-    said = describe(error, peer.url).rstrip(".")
-    is_refused = isinstance(error, Refused) and is_kept_out(error.problem)
-    if is_refused or may_pass(error) or not isinstance(error, BadAnswer | Refused):
-        return said
+async def describe_other(peer: Client, error: ClientError) -> str:
+    """A server that offers no replication: its kind, and what it has answered instead."""
     try:
         root = await peer.get("/")
     except ClientError as another:
         if may_pass(another):
-            return said
+            return describe(error, peer.url)
         root = {}
     if "specversion" in root and "registryid" in root:
         return (
             f"it is a server of xRegistry {str(root['specversion'])[:32]} without replication: "
             "it can be walked (`--mode walk`)"
         )
-    return f"it is no xRegistry server ({said})"
+    return f"it is no xRegistry server ({describe(error, peer.url).rstrip('.')})"
 
 
 def software() -> str:

@@ -285,7 +285,13 @@ class PacedClient(Client):
             credential=credential,
         )
         self.slowed = 0
+        self._taken = 0
         self._pace = pace or PeerPace(url)
+
+    def take_received(self) -> int:
+        """The bytes of answers since the last call."""
+        since, self._taken = self.received - self._taken, self.received
+        return since
 
     async def request(self, method: str, path: str, **sent: Any) -> Answer:
         attempts = 0

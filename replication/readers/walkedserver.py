@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode, urljoin, urlsplit
 
-import aiohttp
 import orjson
 from yarl import URL
 
-from catalog.client import Answer, BadAnswer, ClientError, Credential, JsonObject, Refused
+from catalog.client import Answer, BadAnswer, ClientError, JsonObject, Refused
 from catalog.client.errors import ResponseTooLarge
 from catalog.http.body import most_values_of
 from catalog.settings import Settings
@@ -28,6 +27,11 @@ _MOST_BARREN_PAGES = 20
 _LINK = re.compile(r"<([^>]*)>([^<]*)")
 _NEXT = re.compile(r';\s*rel\s*=\s*(?:"[^"]*\bnext\b[^"]*"|next\b)', re.IGNORECASE)
 _TOTAL = re.compile(r';\s*count\s*=\s*"?(\d{1,18})\b', re.IGNORECASE)
+
+
+def server_of(source: str) -> str:
+    """The origin of a URL, below which all paths of its server are."""
+    return str(URL(source).origin())
 
 
 class IgnoredRefusals(AbstractContextManager[None]):
@@ -88,44 +92,30 @@ class WalkedServer:
 
     Args:
         source: the URL of the registry's root.
-        session: a session that guards against private networks (`open_session`).
+        client: a client of the origin of `source`.
         attempts: the maximum number of attempts of a request.
     """
 
     def __init__(
         self,
         source: str,
-        session: aiohttp.ClientSession,
+        client: PacedClient,
         settings: Settings,
         timing: LoopTiming,
         *,
         attempts: int = 4,
-        credential: Credential | None = None,
     ) -> None:
-        url = URL(source)
         self.url = source
         self.log = RequestLog()
         self.flags: Sequence[tuple[str, str]] = ()
         self.has_pages = False
         self._attempts = attempts
         self._received = 0
-        self._uncounted = 0
-        self._base = url.raw_path.rstrip("/")
+        self._base = URL(source).raw_path.rstrip("/")
         self._settings = settings
         self._timing = timing
         self._backoff = backoff_from(settings)
-        self._client = PacedClient(
-            str(url.origin()),
-            session,
-            settings.request_timeout_seconds,
-            credential=credential,
-            largest=settings.max_body_bytes,
-        )
-
-    @property
-    def slowed(self) -> int:
-        """The number of requests that were repeated more slowly after an answer 429."""
-        return self._client.slowed
+        self._client = client
 
     async def read(
         self, path: str, params: Iterable[tuple[str, str]] = ()
@@ -174,7 +164,7 @@ class WalkedServer:
         answer = await self._send(target, largest=self._settings.max_body_bytes)
         if answer.status not in (200, 204):
             raise AnswerMalformed(f"The document is not there, but {answer.status} was answered.")
-        self._count(answer)
+        self._received += len(answer.body)
         return answer
 
     async def is_gone(self, path: str) -> bool:
@@ -186,18 +176,9 @@ class WalkedServer:
         return True
 
     def take_received(self) -> int:
-        """The bytes of answers since the last call, for the bound of a walk."""
+        """The bytes of entities since the last call, for the bound of a walk."""
         received, self._received = self._received, 0
         return received
-
-    def take_uncounted(self) -> int:
-        """The bytes of answers since the last call, for the traffic of a link."""
-        uncounted, self._uncounted = self._uncounted, 0
-        return uncounted
-
-    def _count(self, answer: Answer) -> None:
-        self._received += len(answer.body)
-        self._uncounted += len(answer.body)
 
     async def is_unchanged(self, log: RequestLog) -> bool:
         """Whether the server would answer every request of a log as before."""
@@ -215,7 +196,7 @@ class WalkedServer:
     async def _read(self, target: str, kind: type[_Members]) -> WalkedPage[_Members]:
         answer = await self._send(target)
         body = answer.body
-        self._count(answer)
+        self._received += len(body)
         if sum(map(body.count, (b",", b"[", b"{"))) > most_values_of(self._settings):
             raise AnswerTooLarge(f"An answer of {self.url} has too many values.")
         try:
@@ -254,8 +235,9 @@ class WalkedServer:
     async def _send(
         self, target: str, headers: dict[str, str] | None = None, *, largest: int | None = None
     ) -> Answer:
-        if largest is None and self.has_pages:
-            largest = min(_LARGEST_PAGE, self._settings.max_body_bytes)
+        if largest is None:
+            largest = self._settings.max_body_bytes
+            largest = min(_LARGEST_PAGE, largest) if self.has_pages else largest
         failures = 0
         while True:
             try:

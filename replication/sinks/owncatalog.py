@@ -174,7 +174,7 @@ class OwnCatalog(LinkSink):
             policy=run.policy,
             cursor=page.cursor,
             behind=page.behind,
-            size=run.arrived.take(run.peer.received),
+            size=run.peer.take_received(),
             is_bulk=page.is_bulk or self._doubts_compared,
         )
         return await apply_in_turn(run.context, run.resources.gate, run.link, batch)

@@ -20,9 +20,8 @@ from replication.deciding.batch import CopyFinding, origin_of
 from replication.deciding.copychecks import Copy
 from replication.deciding.decide import CONFLICTS
 from replication.feed.feedpages import read_copies
-from replication.peers.handshake import shake_hands
 from replication.peers.linkerrors import may_pass
-from replication.sinks.push import PushFlow, PushRequest, requests_for, shown_detail, why_no_target
+from replication.sinks.push import PushFlow, PushRequest, meet_target, requests_for, shown_detail
 from replication.sources.ownlog import SentPage, conflict_with, sent_by
 from replication.store import digests, linkconflicts
 from replication.store.digests import DigestSelection, count_entities
@@ -49,13 +48,7 @@ class PeerSink(LinkSink, LinkPeer):
 
     async def meet(self) -> None:
         """Ask the target for an identity; the target must take pushes."""
-        run = self._run
-        self._target = await shake_hands(run.peer)
-        if fault := why_no_target(run.context, self._target):
-            raise ClientError(
-                f"Nothing can be pushed to {run.peer.url}: {fault}.",
-                "Let the link lead to another catalog.",
-            )
+        self._target = await meet_target(self._run.context, self._run.peer)
 
     async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
         """The identity of the target; a new instance gets a complete copy.

@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 
 import structlog
 
-from catalog.client import BadAnswer, ClientError, Credential, JsonObject, Refused
+from catalog.client import BadAnswer, Client, ClientError, JsonObject, Refused
 from catalog.context import Context
-from catalog.model.concorderrors import TargetUnusable
-from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.masking import printable
 from catalog.operations.feed import DIFFERING, MOST_PUSHED, Verdict
@@ -25,9 +23,15 @@ from replication.deciding.copychecks import Copy
 from replication.deciding.decide import CONFLICTS
 from replication.feed.feed import lines_of
 from replication.feed.feedlines import write_end
-from replication.peers.handshake import FORCE, first_contact, shake_hands, why_own
+from replication.peers.handshake import (
+    check_not_own,
+    first_contact,
+    found_catalog,
+    shake_hands,
+)
 from replication.peers.keyhistories import tell_histories
-from replication.peers.linkerrors import cause_of, describe
+from replication.peers.linkerrors import describe
+from replication.peers.peeraccess import PeerAccess
 from replication.sources.ownlog import conflict_with, read_push_cursor, write_push_cursor
 from replication.store import linkconflicts
 from replication.store.loghistory import read_cursor
@@ -214,42 +218,25 @@ def shown_detail(line: JsonObject) -> str:
     return printable(detail[:_LONGEST_DETAIL])
 
 
-async def probe_target(
-    context: Context, target: str, subject: str, credential: Credential | None = None
-) -> FoundCatalog:
-    """Find out whether a target accepts pushes of this node, and describe the target.
+async def meet_target(context: Context, peer: Client, *, count: bool = False) -> Handshake:
+    """Ask a target for its identity; `ClientError` if nothing can be pushed to it."""
+    target = await shake_hands(peer, count=count)
+    check_not_own(context, target)
+    if not target.pushbytes:
+        raise ClientError(
+            f"{peer.url} takes no pushes: its software is {target.software}.",
+            "Let the link lead to another catalog.",
+        )
+    return target
 
-    Raises:
-        TargetUnusable: the target does not answer, does not accept pushes, or is this node.
-    """
+
+async def find_target(context: Context, url: str, access: PeerAccess) -> FoundCatalog:
+    """Describe a target; `ClientError` if it does not accept pushes of this node."""
     node = context.database.node
-    async with first_contact(context, target, credential) as peer:
-        try:
-            found = await shake_hands(peer, count=True)
-            if not (fault := why_no_target(context, found)):
-                await peer.push(b"", authority=node.authority, instance=str(node.instance))
-        except ClientError as error:
-            _log.info("a target takes no pushes", target=target, cause=cause_of(error))
-            hint = error.hint if isinstance(error, Refused) else FORCE
-            detail = describe(error, peer.url).rstrip(".")
-            raise TargetUnusable(
-                subject, target=target, error_detail=detail, detail=hint
-            ) from error
-    if fault:
-        raise TargetUnusable(subject, target=target, error_detail=fault)
-    return FoundCatalog(
-        authority=found.authority,
-        software=found.software,
-        digestversion=DIGEST_VERSION,
-        entities=found.entities,
-    )
-
-
-def why_no_target(context: Context, target: Handshake) -> str:
-    """The reason why nothing can be pushed to a catalog; "" if pushes are possible."""
-    if fault := why_own(context, target):
-        return fault
-    return "" if target.pushbytes else f"its software, {target.software}, takes no pushes"
+    async with first_contact(context, url, access) as peer:
+        target = await meet_target(context, peer, count=True)
+        await peer.push(b"", authority=node.authority, instance=str(node.instance))
+    return found_catalog(target)
 
 
 async def requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[PushRequest]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from catalog.client import ClientError
 from catalog.context import Context
-from catalog.model.concorderrors import TargetUnusable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.model.masking import counted
@@ -373,25 +372,17 @@ async def _check_rival(
             )
 
 
-async def probe_topic_to_publish(
-    context: Context, definition: LinkDefinition, subject: str
-) -> None:
-    """Raise `TargetUnusable` unless this node can publish to a topic, created if missing."""
+async def try_to_publish(context: Context, definition: LinkDefinition) -> None:
+    """Raise `ClientError` unless this node can publish to a topic, created if missing."""
     # Kafka is an extra.
     from replication.transfer.topic import prepare
 
-    target = definition.target
-    try:
-        async with open_topic(target, context.settings) as topic:
-            await prepare(topic)
-            found = await newest_checkpoint(topic, await topic.bounds(await topic.partitions()))
-            checkpoint = None if found is None else found[0]
-            async with context.database.acquire() as connection:
-                await _check_rival(connection, context, definition, checkpoint)
-    except ClientError as error:
-        raise TargetUnusable(
-            subject, target=target, error_detail=error.message.rstrip("."), detail=error.hint
-        ) from error
+    async with open_topic(definition.target, context.settings) as topic:
+        await prepare(topic)
+        found = await newest_checkpoint(topic, await topic.bounds(await topic.partitions()))
+        checkpoint = None if found is None else found[0]
+        async with context.database.acquire() as connection:
+            await _check_rival(connection, context, definition, checkpoint)
 
 
 def _read_written(cursor: str | None) -> Written | None:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from catalog.client import ClientError, CursorExpired
+from catalog.client import CursorExpired
 from catalog.model.entity import Origin
 from catalog.model.linkterms import TRUST_FIRST, is_scope
 from catalog.operations.feed import Verdict
@@ -17,7 +17,7 @@ from catalog.store.links import Link
 from replication.applying.replicas import await_earlier_batches
 from replication.deciding.provenance import admitted, meet_claim, policy_within
 from replication.feed.cards import note_card
-from replication.peers.handshake import loss_told, shake_hands, why_lost, why_own
+from replication.peers.handshake import check_not_own, loss_told, shake_hands, why_lost
 from replication.peers.keyhistories import ask_for_keys, trust_first
 from replication.peers.linkbounds import Allowance
 from replication.peers.linkerrors import class_of, describe
@@ -77,11 +77,7 @@ class FeedSource(LinkSource, LinkPeer):
         run = self._run
         run.source = await shake_hands(run.peer, count=run.link.cursor is None)
         self.expected = run.source.entities
-        if why_own(run.context, run.source):
-            raise ClientError(
-                f"{run.peer.url} is this node itself, or claims its authority.",
-                "Let the link lead to another catalog.",
-            )
+        check_not_own(run.context, run.source)
 
     async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
         """The identity of the source; a cursor is valid only for the instance that issued it."""

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from catalog.client import ClientError
 from catalog.context import Context
-from catalog.model.concorderrors import SourceUnusable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.model.entity import Origin
 from catalog.operations.links import FoundCatalog
@@ -28,7 +27,7 @@ from replication.applying.replicas import await_earlier_batches
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Incoming, MalformedCopy
 from replication.deciding.provenance import meet_claim
-from replication.peers.handshake import why_lost, why_own
+from replication.peers.handshake import check_not_own, found_catalog, why_lost
 from replication.sources.copypages import CopyPage
 from replication.store import doubtedcopies
 from replication.store.linkconflicts import MOST_CONFLICTS
@@ -56,7 +55,6 @@ _LONGEST_WAIT = 20.0
 # A wait that takes a smaller share of its time was ended by an operator.
 _WHOLE_WAIT = 0.9
 _WRITTEN_ANEW = "its source has written the topic anew"
-_FORCE = "If it is going to publish later, add the link with `?force` (`--force`)."
 
 
 class TopicSource(LinkSource, LinkPeer):
@@ -94,8 +92,7 @@ class TopicSource(LinkSource, LinkPeer):
         run = self._run
         self._met, self._offsets = await read_state(self._topic, run.link.authority), None
         run.source = _identity_in(self._met[0])
-        if fault := why_own(run.context, run.source):
-            raise ClientError(f"{run.peer.url} cannot be followed: {fault}.", "Name another topic.")
+        check_not_own(run.context, run.source)
 
     async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
         checkpoint, before = self._met[0], _offsets_in(link.cursor)
@@ -358,22 +355,13 @@ async def read_state(topic: Topic, authority: str | None) -> tuple[Checkpoint, i
     return checkpoint, checkpointed, bounds
 
 
-async def probe_topic(context: Context, definition: LinkDefinition, subject: str) -> FoundCatalog:
-    """Find out the publisher of a topic; `SourceUnusable` if there is none to follow."""
-    fault, hint = "", ""
-    try:
-        async with open_topic(definition.source, context.settings) as topic:
-            checkpoint, _, _ = await read_state(topic, None)
-        fault = why_own(context, _identity_in(checkpoint))
-    except ClientError as error:
-        fault, hint = error.message.rstrip("."), error.hint or _FORCE
-    if fault:
-        raise SourceUnusable(subject, source=definition.source, error_detail=fault, detail=hint)
-    return FoundCatalog(
-        authority=checkpoint.authority,
-        software=checkpoint.software,
-        digestversion=checkpoint.digestversion,
-    )
+async def find_publisher(context: Context, definition: LinkDefinition) -> FoundCatalog:
+    """Describe the publisher of a topic; `ClientError` if there is none to follow."""
+    async with open_topic(definition.source, context.settings) as topic:
+        checkpoint, _, _ = await read_state(topic, None)
+    identity = _identity_in(checkpoint)
+    check_not_own(context, identity)
+    return found_catalog(identity)
 
 
 def _identity_in(checkpoint: Checkpoint) -> Handshake:

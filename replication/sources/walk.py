@@ -244,7 +244,6 @@ class Walk:
             self._note(page)
 
     def _page(self, copies: list[Incoming], cursor: str | None = None) -> CopyPage:
-        self.run.arrived.add(self.server.take_uncounted())
         return CopyPage(copies=copies, cursor=cursor)
 
     def _note(self, page: CopyPage) -> None:

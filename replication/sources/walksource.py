@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 
-import structlog
-
-from catalog.client import BadAnswer, Client, ClientError, Credential, Refused
+from catalog.client import BadAnswer, Client, ClientError, Refused
 from catalog.context import Context
-from catalog.http.outbound import open_session
-from catalog.model.concorderrors import SourceUnusable
 from catalog.model.digest import DIGEST_VERSION
 from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import Handshake
@@ -21,12 +17,19 @@ from catalog.store.database import Connection, wait_for
 from catalog.store.links import Link, LinkDefinition
 from catalog.supervisor import LoopTiming
 from replication.deciding.provenance import meet_claim
-from replication.peers.handshake import FORCE, PROBE_SECONDS, probe, shake_hands, why_own
-from replication.peers.linkbounds import PacedClient
-from replication.peers.linkerrors import cause_of, describe, is_kept_out, may_pass
+from replication.peers.handshake import (
+    OwnCatalog,
+    describe_other,
+    find_node,
+    first_contact,
+    shake_hands,
+    why_own,
+)
+from replication.peers.linkerrors import is_kept_out, may_pass
+from replication.peers.peeraccess import PeerAccess
 from replication.readers.reader import NoCatalog, WalkedCatalog
 from replication.readers.walkedcatalogs import find_catalog
-from replication.readers.walkedserver import WalkedServer
+from replication.readers.walkedserver import WalkedServer, server_of
 from replication.sources.copypages import CopyPage
 from replication.sources.walk import Walk, Walked
 from replication.sources.walkedcopies import WalkMemory
@@ -37,9 +40,6 @@ from replication.transfer.transfer import LinkPeer, LinkSource
 _PAUSES = 9
 # Seconds for which "unchanged" answers of a server are trusted.
 _TRUST_SECONDS = 3600.0
-_log = structlog.get_logger(__name__)
-
-_OWN = "it is this node itself"
 
 
 class WalkSource(LinkSource, LinkPeer):
@@ -50,6 +50,9 @@ class WalkSource(LinkSource, LinkPeer):
 
     def __init__(self, run: LinkRun) -> None:
         self._run = run
+        # Links between pages may leave the path of the URL, but never the server.
+        server = server_of(run.link.definition.source)
+        run.peer = run.resources.client_of(server, run.access)
         self._memory = WalkMemory()
         self._memory.reads_all = run.link.copiesall
         self._read_at = self._began = 0.0
@@ -73,17 +76,11 @@ class WalkSource(LinkSource, LinkPeer):
     async def meet(self) -> None:
         """Learn the description of the server, which must not speak for this node."""
         run = self._run
-        self._server = WalkedServer(
-            run.link.definition.source,
-            run.resources.session,
-            run.settings,
-            run.resources.timing,
-            credential=run.access,
+        definition = run.link.definition
+        self._server = WalkedServer(definition.source, run.peer, run.settings, run.resources.timing)
+        self._catalog = await find_catalog(
+            self._server, run.context.configuration.model, definition.dialect
         )
-        with self._counting():
-            self._catalog = await find_catalog(
-                self._server, run.context.configuration.model, run.link.definition.dialect
-            )
         run.source = _identity_of(run.context, run.link, self._catalog)
 
     async def identify(self, connection: Connection, link: Link) -> PeerIdentity:
@@ -124,19 +121,9 @@ class WalkSource(LinkSource, LinkPeer):
     async def walk(self) -> AsyncGenerator[CopyPage]:
         """The pages of one walk, within two hours; see `Walk.pages`."""
         walk = self.new_walk()
-        with self._counting():
-            async for page in walk.pages():
-                yield page
+        async for page in walk.pages():
+            yield page
         self.walked = walk.walked
-
-    @contextlib.contextmanager
-    def _counting(self) -> Iterator[None]:
-        """Count the refusals of the server with the refusals of the peer."""
-        before = self._server.slowed
-        try:
-            yield
-        finally:
-            self._run.peer.slowed += self._server.slowed - before
 
 
 def _identity_of(context: Context, link: Link, catalog: WalkedCatalog) -> Handshake:
@@ -157,61 +144,44 @@ def _identity_of(context: Context, link: Link, catalog: WalkedCatalog) -> Handsh
 
 
 async def choose_mode(
-    context: Context,
-    definition: LinkDefinition,
-    subject: str,
-    *,
-    is_named: bool,
-    credential: Credential | None = None,
+    context: Context, definition: LinkDefinition, access: PeerAccess, *, is_named: bool
 ) -> tuple[LinkDefinition, FoundCatalog]:
     """The definition of a link to a source, and the description of the source.
 
     A server without replication is walked, unless the operator has named another mode.
 
     Raises:
-        SourceUnusable: the source does not answer, cannot be followed, or is this node.
+        OwnCatalog
+        ClientError: the source does not answer, or cannot be followed.
     """
     if definition.mode == "walk":
-        return await _probe_server(context, definition, subject, credential)
-    try:
-        return definition, await probe(context, definition.source, subject, credential)
-    except SourceUnusable as error:
-        cause = error.__cause__
-        has_answered = isinstance(cause, BadAnswer | Refused) and not may_pass(cause)
-        # A Concord node that refuses the credential should be followed with a better one, not
-        # walked.
-        is_refused = isinstance(cause, Refused) and is_kept_out(cause.problem)
-        if is_named or is_refused or not has_answered:
-            raise
+        return await _find_server(context, definition, access)
+    async with first_contact(context, definition.source, access) as peer:
         try:
-            return await _probe_server(context, definition, subject, credential)
-        except SourceUnusable as another:
-            if isinstance(another.__cause__, NoCatalog):
-                raise error from cause
-            raise
+            return definition, await find_node(context, peer)
+        except (BadAnswer, Refused) as error:
+            # A Concord node that refuses the credential should be followed with a better one, not
+            # walked.
+            is_refused = isinstance(error, Refused) and is_kept_out(error.problem)
+            if is_refused or may_pass(error):
+                raise
+            if not is_named:
+                with contextlib.suppress(NoCatalog):
+                    return await _find_server(context, definition, access)
+            raise ClientError(await describe_other(peer, error)) from error
 
 
-async def _probe_server(
-    context: Context, definition: LinkDefinition, subject: str, credential: Credential | None
+async def _find_server(
+    context: Context, definition: LinkDefinition, access: PeerAccess
 ) -> tuple[LinkDefinition, FoundCatalog]:
     """Describe a server that can be walked; the link reads the server by the found API."""
     source = definition.source
-    seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
-    async with open_session(context.settings, total_seconds=seconds) as session:
-        timing = LoopTiming()
-        server = WalkedServer(
-            source, session, context.settings, timing, attempts=1, credential=credential
-        )
-        try:
-            if await _is_own(context, PacedClient(source, session, seconds, credential=credential)):
-                raise SourceUnusable(subject, source=source, error_detail=_OWN)
-            found = await find_catalog(server, context.configuration.model, definition.dialect)
-        except ClientError as error:
-            _log.info("a source cannot be walked", source=source, cause=cause_of(error))
-            fault = describe(error, source).rstrip(".")
-            raise SourceUnusable(
-                subject, source=source, error_detail=fault, detail=FORCE
-            ) from error
+    async with first_contact(context, source, access) as peer:
+        if await _is_own(context, peer):
+            raise OwnCatalog("It is this node itself.")
+    async with first_contact(context, server_of(source), access) as client:
+        server = WalkedServer(source, client, context.settings, LoopTiming(), attempts=1)
+        found = await find_catalog(server, context.configuration.model, definition.dialect)
     left = [fault.path for fault in found.faults]
     return (
         replace(definition, mode="walk", dialect=found.dialect),

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from catalog.keys.keyring import KeyRing
 from catalog.model.credentials import PeerCredential
 from catalog.model.linkterms import State
+from catalog.operations.linkfigures import LinkFigure
 from catalog.store import links
 from catalog.store.database import Connection
 from catalog.store.links import Link
@@ -121,22 +122,6 @@ MINUTE, HOUR = 60, 3600
 KEPT = {MINUTE: timedelta(days=1), HOUR: timedelta(days=30)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FigurePoint:
-    """The figures of a link at the end of a minute or an hour.
-
-    Args:
-        lag: the greatest lag in seconds; `None` if the link never was current.
-        copies: the number of applied copies since the link was made.
-        errors: the number of errors since the link was made.
-    """
-
-    at: datetime
-    lag: float | None
-    copies: int
-    errors: int
-
-
 async def note_figures(connection: Connection) -> None:
     """Store a point of each link in one statement, and drop the points that are too old."""
     await connection.execute(_queries.note_figures, KEPT[MINUTE], KEPT[HOUR])
@@ -144,12 +129,11 @@ async def note_figures(connection: Connection) -> None:
 
 async def read_figures(
     connection: Connection, link: str, step: int, since: datetime
-) -> list[FigurePoint]:
+) -> list[LinkFigure]:
     """Read the points of a link after a time, oldest first.
 
     Args:
         step: `MINUTE` or `HOUR`.
     """
-    return [
-        FigurePoint(**row) for row in await connection.fetch(_queries.figures, link, step, since)
-    ]
+    rows = await connection.fetch(_queries.figures, link, step, since)
+    return [LinkFigure.model_construct(**row) for row in rows]

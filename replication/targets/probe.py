@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import aiohttp
-import structlog
 
 from catalog.client import ONCE, Client, ClientError, Credential
 from catalog.context import Context
 from catalog.http.outbound import open_session
-from catalog.model.concorderrors import TargetUnusable
 from catalog.model.linkterms import Dialect
 from catalog.operations.links import FoundCatalog
 from catalog.store.links import LinkDefinition
-from replication.peers.handshake import FORCE, PROBE_SECONDS
-from replication.peers.linkerrors import cause_of, describe, may_pass, state_of
+from replication.peers.handshake import PROBE_SECONDS
+from replication.peers.linkerrors import describe, may_pass, state_of
+from replication.peers.peeraccess import PeerAccess
 from replication.readers.walkedcatalogs import DIALECT_ROOTS
 from replication.targets.confluenttarget import ConfluentTarget
 from replication.targets.drafttargets import DiscoveryTarget, MessageCatalogTarget, Registry04Target
 from replication.targets.target import Target
 from replication.targets.xregistry import XRegistryTarget
-
-_log = structlog.get_logger(__name__)
 
 _LARGEST_ANSWER = 32 * 1024 * 1024
 
@@ -93,22 +90,11 @@ async def open_target(
     )
 
 
-async def probe_server(
-    context: Context, definition: LinkDefinition, subject: str, credential: Credential | None = None
+async def find_server(
+    context: Context, definition: LinkDefinition, access: PeerAccess
 ) -> FoundCatalog:
-    """Find out whether a link can write to a server, and describe the server.
-
-    Raises:
-        TargetUnusable: the server does not answer, or has no API that a link can write to.
-    """
+    """Describe a server; `ClientError` if it has no API that a link can write to."""
     seconds = min(context.settings.request_timeout_seconds, PROBE_SECONDS)
     async with open_session(context.settings, total_seconds=seconds) as session:
-        try:
-            found = await open_target(context, session, definition, "", seconds, credential)
-        except ClientError as error:
-            _log.info("a server cannot be written to", cause=cause_of(error))
-            detail = describe(error, definition.target).rstrip(".")
-            raise TargetUnusable(
-                subject, target=definition.target, error_detail=detail, detail=FORCE
-            ) from error
+        found = await open_target(context, session, definition, "", seconds, access)
     return FoundCatalog(authority=found.root, software=found.software)

@@ -233,23 +233,6 @@ class Applied:
         self.conflicts += other.conflicts
 
 
-@dataclass(slots=True)
-class Arrived:
-    """The bytes from a peer that batches have counted so far."""
-
-    counted: int = 0
-
-    def take(self, received: int) -> int:
-        """Count the bytes since the last batch with the next batch."""
-        since, self.counted = received - self.counted, received
-        return since
-
-    def add(self, size: int) -> None:
-        """Count bytes of a client other than the peer's with the next batch."""
-        # A lower mark makes the next `take` count `size` on top of the peer's bytes.
-        self.counted -= size
-
-
 @dataclass(slots=True, kw_only=True)
 class LinkRun:
     """A link while it runs.
@@ -265,7 +248,6 @@ class LinkRun:
         strays: the origins of damaged copies whose true origins are unknown.
         is_allowed: an operator has answered the question about deletions.
         failures: the number of failures in a row before this contact.
-        arrived: the count of the bytes that the peer has sent.
     """
 
     link: Link
@@ -279,7 +261,6 @@ class LinkRun:
     strays: Sequence[Origin] = ()
     is_allowed: bool = False
     failures: int = 0
-    arrived: Arrived = field(default_factory=Arrived)
 
     @classmethod
     def of(cls, link: Link, resources: LinkResources) -> Self:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -186,11 +186,17 @@ class LinkPeer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """A source and a sink; `peer` is the end at the other catalog."""
+    """A source and a sink; `peer` is the end at the other catalog.
+
+    `preview` predicts a run without writing. It returns `None` if a complete copy is needed, and
+    raises `ClientError` if the peer does not answer, or may not have the claimed authority. There
+    is none for a source that begins by itself.
+    """
 
     source: LinkSource
     sink: LinkSink
     peer: LinkPeer
+    preview: Callable[[], Awaitable[DryRun | None]] | None = None
 
     async def compare(self, link: Link) -> DigestComparison | None:
         """Compare the two catalogs; `None` if everything is to be copied.

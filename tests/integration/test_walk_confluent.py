@@ -625,8 +625,8 @@ async def test_the_command_adds_and_adopts(pair: tuple[Node, Node]) -> None:
 
     async with registry_of(source, KARAPACE) as registry:
         registry.wants = "Basic a2V5OnNlOmNyZXQ="
-        add = ("link", "add", registry.url, "--id", "old", "--confluent", "--context", ".legacy")
-        shown = ("--user", "key", "--password-from", "SECRET")
+        add = ("link", "add", registry.url, "--id", "old", "--dialect", "confluent")
+        shown = ("--context", ".legacy", "--user", "key", "--password-from", "SECRET")
         told = await concord(*add, *shown, SECRET="se:cret")
         assert told.startswith("0 Link old follows"), told
         assert "Confluent API" in told
@@ -635,9 +635,7 @@ async def test_the_command_adds_and_adopts(pair: tuple[Node, Node]) -> None:
         assert link["map"] == {"schemagroups/default": "schemagroups/legacy"}
         told = await concord("link", "add", registry.url, "--context", "x")
         assert told.startswith("2 "), told
-        assert "--confluent" in told
-        told = await concord("link", "add", registry.url, "--confluent", "--dialect", "discovery")
-        assert "read by one API" in told
+        assert "--dialect confluent" in told
         assert (await concord("link", "adopt", "old"))[0] != "0"
         assert (await concord("link", "pause", "old"))[0] == "0"
         assert "nothing" in await concord("link", "adopt", "old", "--default")

@@ -9,12 +9,13 @@ import pytest
 
 from catalog.client import BadAnswer, ClientError, CursorExpired, Refused, Unreachable
 from catalog.client.errors import Problem
-from catalog.model.linkterms import CopyProgress, LinkTraffic, Mode
+from catalog.model.linkterms import LinkTraffic, Mode
 from catalog.operations.feed import Verdict
+from catalog.operations.links import CompleteCopy
 from catalog.settings.limits import Limits
 from catalog.store.links import Link, LinkDefinition
 from replication.deciding.decide import CONFLICTS
-from replication.links.linkanswers import advice_about
+from replication.links.linkanswers import advice_about, progress_of
 from replication.peers.linkbounds import too_many_copies
 from replication.peers.linkerrors import class_of
 
@@ -42,13 +43,13 @@ def test_the_rate_is_that_of_the_last_minute(seconds: float, rate: float) -> Non
 
 def test_the_rest_of_a_copy_takes_as_long_as_its_beginning() -> None:
     quarter = LinkTraffic(copyat=BEGUN, copied=250, copyof=1000)
-    assert quarter.progress(after(10)) == CopyProgress(copies=250, expected=1000, seconds=30)
+    assert progress_of(quarter, after(10)) == CompleteCopy(copies=250, of=1000, seconds=30)
     # Deletions come besides the entities that the source has counted.
     more = LinkTraffic(copyat=BEGUN, copied=1200, copyof=1000)
-    assert more.progress(after(10)) == CopyProgress(copies=1200, expected=1200, seconds=0)
+    assert progress_of(more, after(10)) == CompleteCopy(copies=1200, of=1200, seconds=0)
     unknown = LinkTraffic(copyat=BEGUN, copied=250)
-    assert unknown.progress(after(10)) == CopyProgress(copies=250, expected=None, seconds=None)
-    assert LinkTraffic().progress(after(10)) is None
+    assert progress_of(unknown, after(10)) == CompleteCopy(copies=250, of=None, seconds=None)
+    assert progress_of(LinkTraffic(), after(10)) is None
 
 
 def test_errors_are_told_apart_by_whose_fault_they_are() -> None:

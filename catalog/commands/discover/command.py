@@ -81,8 +81,8 @@ def discover(
     Nothing is written to a catalog, to the cluster or to the registry: the command prints a
     document for `concord import`, and lists the evidence of each part on stderr. A CloudEvent in a
     topic gives a message of its type. Other records give a message for each schema by which
-    they were written, whatever strategy named its subject. `concord link add URL --confluent`
-    brings the schemas themselves.
+    they were written, whatever strategy named its subject. The schemas themselves come by `concord
+    link add URL --dialect confluent`.
 
     Run the command again with --against to see what is new since.
 

@@ -26,10 +26,10 @@ from catalog.model.timestamps import microseconds_of
 from catalog.settings import Settings
 from catalog.supervisor import LoopTiming
 from replication.deciding.batch import origin_of
-from replication.peers.linkbounds import Allowance
+from replication.peers.linkbounds import Allowance, PacedClient
 from replication.readers.reader import Reading, WalkedEntity, WalkReader, with_document
 from replication.readers.walkedcatalogs import find_catalog
-from replication.readers.walkedserver import WalkedServer
+from replication.readers.walkedserver import WalkedServer, server_of
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
 from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.inputs.input import Input, OpenedInput
@@ -79,9 +79,9 @@ class ServerInput:
 
     async def _walk(self, progress: Callable[[str], None]) -> tuple[str, list[Entity]]:
         async with open_session(SETTINGS) as session:
-            server = WalkedServer(
-                self.url, session, SETTINGS, LoopTiming(), credential=BearerToken(self.token)
-            )
+            seconds, credential = SETTINGS.request_timeout_seconds, BearerToken(self.token)
+            client = PacedClient(server_of(self.url), session, seconds, credential=credential)
+            server = WalkedServer(self.url, client, SETTINGS, LoopTiming())
             model = default_model()
             catalog = await find_catalog(server, model, "xregistry")
             for fault in catalog.faults:

@@ -56,9 +56,15 @@ USING links l CROSS JOIN (VALUES (60, $1::interval), (3600, $2::interval)) AS ke
 WHERE f.link = l.id AND f.step = kept.step AND f.at < now() - kept.age
 
 -- name: figures
--- The points of a link at a step since a time, oldest first.
-SELECT at, lag, copies, errors FROM link_figures
-WHERE link = $1 AND step = $2 AND at >= $3 ORDER BY at
+-- The points of a link at a step since a time, oldest first, with what was counted since the point
+-- before: nothing is negative, as counters begin anew with a link that is made again by its name.
+SELECT at, lag,
+    round((greatest(0, copies - lag(copies) OVER before)
+        / extract(epoch FROM at - lag(at) OVER before))::numeric, 3)::float8 AS rate,
+    greatest(0, errors - lag(errors) OVER before) AS errors
+FROM link_figures
+WHERE link = $1 AND step = $2 AND at >= $3
+WINDOW before AS (ORDER BY at) ORDER BY at
 
 -- name: save
 -- Replace the encrypted credential of a link, and what is shown of it.
