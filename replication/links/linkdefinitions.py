@@ -21,7 +21,7 @@ from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition
 from replication.deciding.placement import why_no_names, why_no_rules, write_names
 from replication.deciding.provenance import why_not_pinned
-from replication.peers.handshake import OwnCatalog
+from replication.peers.handshake import ThisNode
 from replication.peers.linkerrors import cause_of, describe
 from replication.transfer.topicrecords import why_no_topic
 
@@ -186,7 +186,7 @@ def unusable_now(
 ) -> SourceUnusable | TargetUnusable:
     """The error for a peer that a new link cannot use, or cannot use yet."""
     _log.info("a link cannot be made", peer=definition.peer, cause=cause_of(error))
-    if isinstance(error, OwnCatalog):
+    if isinstance(error, ThisNode):
         return unusable(definition, subject, error.message)
     hint = (isinstance(error, Refused) and error.hint) or _FORCE
     return unusable(definition, subject, describe(error, definition.peer), hint)

@@ -39,7 +39,7 @@ BETWEEN_NODES: frozenset[Mode] = frozenset({"pull", "events", "push"})
 """The modes whose peer is a node; other modes lead to topics and to servers of other software."""
 
 
-class OwnCatalog(ClientError):
+class ThisNode(ClientError):
     """A catalog that cannot be told from this node."""
 
 
@@ -99,7 +99,7 @@ async def find_node(context: Context, peer: Client) -> FoundCatalog:
     """Describe a node that a new link is to lead to.
 
     Raises:
-        OwnCatalog
+        ThisNode
         ClientError: as `shake_hands`.
     """
     found = await shake_hands(peer, count=True)
@@ -120,10 +120,10 @@ def check_not_own(context: Context, source: Handshake) -> None:
     """Check that a catalog can be told from this node.
 
     Raises:
-        OwnCatalog
+        ThisNode
     """
     if fault := why_own(context, source):
-        raise OwnCatalog(f"{fault[0].upper()}{fault[1:]}.", "Let the link lead to another catalog.")
+        raise ThisNode(f"{fault[0].upper()}{fault[1:]}.", "Let the link lead to another catalog.")
 
 
 def why_own(context: Context, source: Handshake) -> str:

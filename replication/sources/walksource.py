@@ -18,7 +18,7 @@ from catalog.store.links import Link, LinkDefinition
 from catalog.supervisor import LoopTiming
 from replication.deciding.provenance import meet_claim
 from replication.peers.handshake import (
-    OwnCatalog,
+    ThisNode,
     describe_other,
     find_node,
     first_contact,
@@ -151,7 +151,7 @@ async def choose_mode(
     A server without replication is walked, unless the operator has named another mode.
 
     Raises:
-        OwnCatalog
+        ThisNode
         ClientError: the source does not answer, or cannot be followed.
     """
     if definition.mode == "walk":
@@ -178,7 +178,7 @@ async def _find_server(
     source = definition.source
     async with first_contact(context, source, access) as peer:
         if await _is_own(context, peer):
-            raise OwnCatalog("It is this node itself.")
+            raise ThisNode("It is this node itself.")
     async with first_contact(context, server_of(source), access) as client:
         server = WalkedServer(source, client, context.settings, LoopTiming(), attempts=1)
         found = await find_catalog(server, context.configuration.model, definition.dialect)
