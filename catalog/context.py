@@ -137,6 +137,7 @@ class SharedState:
 
     def adopt(self, configuration: Configuration) -> None:
         """Use a configuration from now on, if newer than the current configuration."""
+        # A slow read of the database may end after a later change was adopted.
         if configuration.revision > self.configuration.revision:
             self.configuration = configuration
             # Readers that wait must not continue with the old configuration.

@@ -152,6 +152,7 @@ def _terms(words: Collection[str], prefix: str) -> str:
 
 
 def _first(words: Collection[str]) -> Collection[str]:
+    # Sorted, so that every node leaves out the same words.
     return sorted(words)[:MOST_WORDS] if len(words) > MOST_WORDS else words
 
 

@@ -15,15 +15,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from catalog.model import errors
 from catalog.model.dotpath import step
-from catalog.model.errors import (
-    FirstViolations,
-    InvalidAttribute,
-    MalformedXid,
-    RequiredAttributeMissing,
-    UnknownAttribute,
-    XRegistryError,
-)
 from catalog.model.scalars import (
     MAX_DEPTH,
     SCALAR_CHECKS,
@@ -65,7 +58,7 @@ _ANYTHING = Attribute(name="*", type="any")
 
 def check_attributes(
     values: Mapping[str, Any], definitions: Mapping[str, Attribute], *, subject: str, model: Model
-) -> tuple[dict[str, Any], list[XRegistryError]]:
+) -> tuple[dict[str, Any], list[errors.XRegistryError]]:
     """Validate one entity's own attributes and bring them into their stored form.
 
     Absent attributes get default values, and null counts as absent. Read-only attributes and
@@ -86,7 +79,7 @@ def check_attributes(
     stored = check.members(values, definitions, STRICT_NAME, "", 1)
     check.standard_rules(stored, definitions)
     if check.missing:
-        check.errors.append(RequiredAttributeMissing(subject, list=",".join(check.missing)))
+        check.errors.append(errors.RequiredAttributeMissing(subject, list=",".join(check.missing)))
     return stored, check.errors
 
 
@@ -101,18 +94,20 @@ class _Check:
     def __init__(self, subject: str, model: Model | None) -> None:
         self.subject = subject
         self.model = model
-        self.errors = FirstViolations()
+        self.errors = errors.FirstViolations()
         self.missing: list[str] = []
 
     def reject(self, path: str, detail: str) -> Any:
-        self.errors.append(InvalidAttribute(self.subject, name=path, error_detail=detail))
+        self.errors.append(errors.InvalidAttribute(self.subject, name=path, error_detail=detail))
         return _INVALID
 
     def reject_xid(self, path: str, value: str, detail: str) -> Any:
         """Reject an xid with the error that core/spec.md, "xid Attribute" names."""
         shown = _shown(value)[:_LONGEST_SHOWN]
         detail = f'of "{path}": {detail}'
-        self.errors.append(MalformedXid(self.subject, xid=shown, name=path, error_detail=detail))
+        self.errors.append(
+            errors.MalformedXid(self.subject, xid=shown, name=path, error_detail=detail)
+        )
         return _INVALID
 
     def members(
@@ -167,7 +162,7 @@ class _Check:
         if self.model is None:
             self.reject(step(path, name), f"its name must match {_NAME.pattern}")
         elif wildcard is None:
-            self.errors.append(UnknownAttribute(self.subject, name=step(path, _shown(name))))
+            self.errors.append(errors.UnknownAttribute(self.subject, name=step(path, _shown(name))))
         elif not isinstance(name, str) or not charset.fullmatch(name):
             self.reject(step(path, _shown(name)), f"its name must match {charset.pattern}")
         else:

@@ -238,6 +238,7 @@ def stored_capabilities(stored: Mapping[str, Any], offered: Capabilities) -> Cap
     }
     available = stored["available"]
     return Capabilities(
+        # An upgrade may offer less than what clients once chose.
         available={
             name: can and available[name]["mutable"]
             for name, can in offered.available.items()

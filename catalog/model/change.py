@@ -197,6 +197,7 @@ def _change(
     if state is None or (old is None and isinstance(state, Tombstone)):
         return None
     action: Action
+    # Names are told of updates only: of what is new or gone, everything has changed.
     if isinstance(state, Tombstone):
         action, note = "deleted", _Touched(set())
     elif old is None:

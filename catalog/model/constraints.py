@@ -204,6 +204,7 @@ def _fill(attributes: dict[str, Any], path: Sequence[str], default: Any) -> None
     for one in objects:
         if not isinstance(inner := attributes.get(one), Mapping):
             return
+        # Copied on the way, since the objects belong to the request.
         attributes[one] = attributes = dict(inner)
     if attributes.get(name) is None:
         attributes[name] = default

@@ -11,7 +11,8 @@ An error has a subject (an xid or a request path) and the arguments of the title
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import ClassVar, Self
 
@@ -113,6 +114,16 @@ class FirstViolations(list[XRegistryError]):
             self.append(violation)
         if isinstance(violations, FirstViolations):
             self.further += violations.further
+
+    @contextmanager
+    def collecting(self, *, except_for: type[XRegistryError] | None = None) -> Iterator[None]:
+        """Add an error of the block, and continue after the block."""
+        try:
+            yield
+        except XRegistryError as violation:
+            if except_for is not None and isinstance(violation, except_for):
+                raise
+            self.append(violation)
 
     def __iadd__(self, violations: Iterable[XRegistryError]) -> Self:  # type: ignore[misc,override]
         self.extend(violations)

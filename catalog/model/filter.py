@@ -134,6 +134,7 @@ def parse_filters(
     if len(texts) > MOST_FILTERS:
         detail = f"a request has at most {MOST_FILTERS}"
         raise BadFilter(subject, value=_quotable(texts[MOST_FILTERS]), error_detail=detail)
+    # Beside other expressions, the word would be read as the name of an attribute.
     if any(EXCLUDE_ALL in text.split(",") for text in texts):
         if list(texts) != [EXCLUDE_ALL]:
             raise BadFilter(subject, value=EXCLUDE_ALL, error_detail="it is used alone")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -150,16 +149,6 @@ class Interaction:
         """The number of entities that the interaction names."""
         return len(self.groups) + len(self.resources) + len(self.deletes)
 
-    @contextlib.contextmanager
-    def _collecting(self) -> Iterator[None]:
-        try:
-            yield
-        # Collecting further violations would do the work that the limit bounds.
-        except LimitExceeded:
-            raise
-        except errors.XRegistryError as violation:
-            self.violations.append(violation)
-
     def _taken(self, body: Body, xid: Xid, *ids: str, ignorable: frozenset[str] = _OF_ANY) -> Body:
         """A body without ignored attributes; `ids` name the ids of the entity at `xid`."""
         dropped = ignorable & self.ignore
@@ -223,7 +212,8 @@ class Interaction:
             return
         put = self.put_resource if owner.gid else self.put_group
         for id, body in self._entries(owner.collection(plural), collection):
-            with self._collecting():
+            # After a limit, further violations would be found by the work that the limit bounds.
+            with self.violations.collecting(except_for=LimitExceeded):
                 put(model, owner.child(plural, id), body, patch=patch)
 
     def put_resource(
@@ -345,6 +335,7 @@ class Interaction:
 
     def _imply_group(self, xid: Xid) -> None:
         _check_id(xid, xid.gid)
+        # A request names the resources of a group one after the other, so the last one suffices.
         if not self.groups or self.groups[-1].xid != xid:
             self.groups.append(GroupUpsert(xid=xid, body=None))
 

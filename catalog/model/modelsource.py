@@ -232,6 +232,7 @@ def load_model(source: Mapping[str, Any]) -> Model:
 @cache
 def default_model() -> Model:
     """The model of a fresh catalog: endpoints, message definitions and schemas."""
+    # Merged into one source: endpoints import the messages of another domain.
     groups: dict[str, Any] = {}
     for domain in ("endpoints", "messages", "schemas"):
         document = files("catalog.domains").joinpath(f"{domain}.json").read_bytes()

@@ -100,4 +100,5 @@ class Refusals:
 
     def give_back(self, rows: list[RefusedAttempts]) -> None:
         """Keep rows that could not be written for the next time, except the oldest of too many."""
+        # Bounded, because the database may be away for long.
         self._due = [*rows, *self._due][-2 * self._most :]

@@ -153,6 +153,7 @@ class Definitions(dict[str, Attribute]):
                         clashes.append(name)
                     else:
                         extended[name] = sibling
+            # Emptied as a whole: the combinations in use come back with the next entities.
             if len(self._extended) * len(self) > _MOST_EXTENDED:
                 self._extended.clear()
             found = self._extended[values] = Definitions(extended), clashes

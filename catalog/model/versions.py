@@ -43,6 +43,7 @@ def assign_ancestors(versions: Iterable[Lineage], mode: str) -> dict[str, str]:
     if mode == "manual":
         return {version.vid: version.ancestor for version in versions}
     vids = [version.vid for version in sorted(versions, key=_ORDERS[mode])]
+    # Each follows the one before, and the first is its own ancestor.
     return dict(zip(vids, [*vids[:1], *vids], strict=False))
 
 
@@ -65,6 +66,7 @@ def circle(ancestors: Mapping[str, str]) -> list[str]:
                 return [*path][[*path].index(vid) :]
             path[vid] = None
             vid = ancestors[vid]
+        # Paths that have led to a root are not walked again, so that the time stays linear.
         settled.update(path, (vid,))
     return []
 

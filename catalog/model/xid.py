@@ -90,6 +90,7 @@ class Xid(NamedTuple):
         """The path of the collection `plural` of the registry, group or resource."""
         return f"/{plural}" if not self.gid else f"{self}/{plural}"
 
+    # Each xid is parsed many times on the way of a request, and is immutable.
     @staticmethod
     @functools.lru_cache(maxsize=1 << 16)
     def parse(text: str) -> Xid:

@@ -244,6 +244,7 @@ async def follow(connection: Connection, loaded: Loaded, *, versions: bool = Fal
     below = Loaded.of(await store.load_subtrees(connection, xids)) if versions else Loaded()
     for source in sources:
         target = targets.get(source.attributes["xref"])
+        # References are followed once, so that chains and circles cost nothing.
         if target is None or "xref" in target.resource.attributes:
             continue
         seen = loaded.see_through(source, target.resource)

@@ -65,6 +65,7 @@ async def _look_up(
     kind = kind_below(listing, chain)
     matches = await store.look_up(connection, kind, conditions[len(chain)], None)
     if only is not None:
+        # The index cannot be asked for members of a page, so others are left out afterwards.
         matches = [match for match in matches if _owner(match, listing, 0)[1] in only]
     for level, condition in enumerate(conditions[: len(chain)]):
         if not condition.is_trivial:
@@ -148,6 +149,7 @@ def _key_of(token: str) -> SortKey:
 # Up to this number, matches are found first and then sorted; beyond it, the collection is read in
 # the order of the page.
 _FEW = 1000
+# The database takes limits of 32 bits, and one row more than the page is asked for.
 _ALL = 2**31 - 2
 
 # Counts the entities of all pages together.
@@ -195,6 +197,7 @@ async def find_page(
     most = _ALL if limit is None else limit
     page = _Page(connection, owner.collection(plural), sort, key, most + 1, count_whole)
     rows, count = await (page.of_all() if filters is None else page.of_matches(filters))
+    # An empty collection and a missing owner have no rows alike.
     if not rows and not await load(connection, [str(owner)]):
         raise NotFound(str(owner))
     xids = [row["xid"] for row in rows[:most]]

@@ -140,6 +140,7 @@ class ReferenceReader:
             (groups if is_above else keys).update({each.xid, each.origin, *urls})
             keys |= await self._address_keys(each)
         sources = await find_referring(self._connection, keys, groups, MOST_EDGES + 1)
+        # A key may mean an entity of another catalog, too, so each reference is resolved first.
         wanted = {*xids, *above}
         found = [
             each

@@ -65,12 +65,14 @@ def read_whole(connection: Connection, branch: Branch) -> Chunks:
     """Read a whole branch. Needs a transaction."""
     if branch.is_flat:
         return subtrees.read_collection(connection, branch.path)
+    # Everything below a path has \x01 after the path's key, and nothing else has (`tree_key`).
     key = tree_key(branch.path)
     return subtrees.read_range(connection, f"{key}\x01", f"{key}\x02", branch.selection)
 
 
 def read_between(connection: Connection, branch: Branch, after: str, last: str) -> Chunks:
     """Read the part of a branch after the id `after`, up to and including the id `last`."""
+    # \x02 is behind an entity and everything below, and before the next sibling.
     key = tree_key(branch.path)
     begin = f"{key}\x01{after.lower()}\x02" if after else f"{key}\x01"
     end = f"{key}\x01{last.lower()}\x02"
@@ -80,6 +82,7 @@ def read_between(connection: Connection, branch: Branch, after: str, last: str) 
 def read_matches(connection: Connection, branch: Branch, roots: Iterable[str]) -> Chunks:
     """Read the roots in a branch with everything below and above each root."""
     inside = sorted((root for root in roots if root.startswith(f"{branch.path}/")), key=tree_key)
+    # In the order of the tree a root comes right before the roots below it, which add nothing.
     whole: list[str] = []
     for root in inside:
         if not (whole and root.startswith(f"{whole[-1]}/")):

@@ -93,6 +93,7 @@ class Visible:
         """Whether an entity is shown with everything below."""
         if self.is_everything:
             return True
+        # At most three steps up, however many matches there are.
         while path not in self._roots:
             if path == "/":
                 return False

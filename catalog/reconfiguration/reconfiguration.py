@@ -9,33 +9,20 @@ Checked versions stay unchanged, since `formatvalidated` says whether the versio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
 from catalog.keys.entitysignature import EntitySigner
-from catalog.model.attributes import check_attributes
+from catalog.model import errors
 from catalog.model.caller import node_caller
 from catalog.model.capabilities import Capabilities
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.configuration import Configuration
 from catalog.model.entity import Entity
-from catalog.model.errors import (
-    MOST_VIOLATIONS,
-    CapabilityError,
-    HasDocumentViolation,
-    MalformedXref,
-    ModelComplianceError,
-    RequiredAttributeMissing,
-    SetDefaultVersionStickyFalse,
-    UnknownAttribute,
-    UnknownGroupType,
-    UnknownResourceType,
-    XRegistryError,
-)
 from catalog.model.modelsource import points_to_types
-from catalog.model.schema import Attribute, GroupType, Model, ResourceType
+from catalog.model.schema import GroupType, Model, ResourceType
 from catalog.model.standardattributes import collection
 from catalog.model.xid import Xid
 from catalog.store import configuration as store
@@ -152,23 +139,25 @@ _EMPTY = sha256(b"").digest()
 _OF_DEFAULT = {versionorder.ID, versionorder.STICKY}
 
 
-def _taken(xid: str, attributes: Mapping[str, Any], names: Iterable[str]) -> list[XRegistryError]:
+def _taken(
+    xid: str, attributes: Mapping[str, Any], names: Iterable[str]
+) -> list[errors.XRegistryError]:
     """The errors of extensions of an entity with names that a model needs."""
-    return [UnknownAttribute(xid, name=name) for name in names if name in attributes]
+    return [errors.UnknownAttribute(xid, name=name) for name in names if name in attributes]
 
 
 def _displaced(
     xid: str, attributes: Mapping[str, Any], plurals: Iterable[str]
-) -> list[XRegistryError]:
+) -> list[errors.XRegistryError]:
     return _taken(xid, attributes, (name for plural in plurals for name in collection(plural)))
 
 
 def review_group(drafts: Drafts, draft: Draft, kind: GroupType) -> None:
     """Add the violations of a group to the violations of the drafts."""
-    _complete(drafts, draft, kind.own_attributes, kind.managed)
+    drafts.violations += drafts.complete(draft, kind.own_attributes, kind.managed)
     drafts.check_decided(draft, kind.narrowed)
     drafts.violations += _displaced(str(draft.xid), draft.attributes, kind.resources)
-    with drafts.collecting():
+    with drafts.violations.collecting():
         drafts.rules_of(draft.xid)
 
 
@@ -176,7 +165,7 @@ def has_rules(drafts: Drafts, group: Xid) -> bool:
     """Whether the constraints of a group fit the model; `review_group` has reported a misfit."""
     try:
         drafts.rules_of(group)
-    except XRegistryError:
+    except errors.XRegistryError:
         return False
     return True
 
@@ -187,10 +176,11 @@ def review_resource(resource: ResourcePlan) -> None:
     if resource.draft.xref is not None:
         resource.review_reference()
         return
-    _complete(drafts, resource.draft, kind.meta_attributes, kind.meta_managed | _OF_DEFAULT)
+    managed = kind.meta_managed | _OF_DEFAULT
+    drafts.violations += drafts.complete(resource.draft, kind.meta_attributes, managed)
     for draft in resource.versions:
         _review_version(resource, draft)
-    with drafts.collecting():
+    with drafts.violations.collecting():
         _check_number(resource)
         resource.review()
 
@@ -206,17 +196,16 @@ def _review_version(resource: ResourcePlan, draft: Draft) -> None:
         drafts.violations += _taken(str(draft.xid), draft.attributes, documents)
     has_document = draft.document_sha256 is not None or f"{kind.singular}url" in draft.attributes
     if has_document and not kind.hasdocument:
-        drafts.violations.append(HasDocumentViolation(str(draft.xid), plural=kind.plural))
+        drafts.violations.append(errors.HasDocumentViolation(str(draft.xid), plural=kind.plural))
         return
     rules = drafts.rules_of(resource.xid.group)
-    _complete(
-        drafts,
+    drafts.violations += drafts.complete(
         draft,
         kind.version_attributes,
         kind.managed | {"ancestorid"},
         lambda attributes: rules.complete(attributes, kind.plural),
     )
-    with drafts.collecting():
+    with drafts.violations.collecting():
         versionorder.check_new_id(draft.xid, kind)
 
 
@@ -224,44 +213,18 @@ def _check_number(resource: ResourcePlan) -> None:
     """Refuse a limit below the number of versions: a change of the model deletes no versions."""
     limit, number = resource.kind.maxversions, len(resource.versions)
     if limit == 1 and resource.draft.attributes.get(versionorder.STICKY):
-        raise SetDefaultVersionStickyFalse(str(resource.xid))
+        raise errors.SetDefaultVersionStickyFalse(str(resource.xid))
     if limit and number > limit:
-        raise ModelComplianceError(
+        raise errors.ModelComplianceError(
             str(resource.xid),
             detail=f"It has {number} versions, and {resource.kind.plural} can have {limit}.",
         )
 
 
-def _complete(
-    drafts: Drafts,
-    draft: Draft,
-    definitions: Mapping[str, Attribute],
-    managed: frozenset[str],
-    fill: Callable[[dict[str, Any]], dict[str, Any]] = dict,
-) -> None:
-    """Check the unmanaged attributes of an entity, and add missing default values."""
-    own = {k: v for k, v in draft.attributes.items() if k in managed}
-    given = {k: v for k, v in draft.attributes.items() if k not in managed}
-    checked, violations = check_attributes(
-        fill(given), definitions, subject=str(draft.xid), model=drafts.model
-    )
-    drafts.violations += violations
-    if violations or checked == given:
-        return
-    if drafts.is_replica(draft.xid):
-        names = sorted(name for name in checked if checked[name] != given.get(name))
-        detail = "It is a replica, so it cannot get a default value here."
-        error = RequiredAttributeMissing(str(draft.xid), list=",".join(names), detail=detail)
-        drafts.violations.append(error)
-        return
-    drafts.touch(draft)
-    draft.attributes = checked | own
-
-
 # The node is the caller, since documents are checked that the client may not see.
 _REVALIDATION = node_caller()
 # Errors that core/model.md names for "hasdocument" and "maxversions".
-_NAMED = (HasDocumentViolation, SetDefaultVersionStickyFalse)
+_NAMED = (errors.HasDocumentViolation, errors.SetDefaultVersionStickyFalse)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -282,7 +245,7 @@ class Revalidation:
     results: KnownResults
     written: Outcome
     signer: EntitySigner | None
-    violations: list[XRegistryError] = field(default_factory=list)
+    violations: list[errors.XRegistryError] = field(default_factory=list)
 
     async def run(self) -> None:
         """Adapt groups first, since resources have to comply with their constraints.
@@ -302,6 +265,7 @@ class Revalidation:
             await self._cross_references(new)
         self._refuse()
         kept = [(old.groups[name], new.groups[name]) for name in old.groups if name in new.groups]
+        # All groups before the first resource: `rules_of` reads the adapted constraints.
         for _, after in kept:
             if impact.group(after.plural):
                 await self._groups(after)
@@ -322,35 +286,36 @@ class Revalidation:
         named = [each for each in self.violations if isinstance(each, _NAMED)]
         error = named[0] if named else self._error()
         error.detail = "Nothing was changed. Change the listed entities, or the request."
-        error.violations = tuple(self.violations[:MOST_VIOLATIONS])
+        error.violations = tuple(self.violations[: errors.MOST_VIOLATIONS])
         raise error
 
-    def _error(self) -> XRegistryError:
+    def _error(self) -> errors.XRegistryError:
         if self.after.differences(self.before).isdisjoint({"model", "modelsource"}):
             fault = "versions that could be checked then do not pass"
-            return CapabilityError("/capabilities", error_detail=fault)
-        return ModelComplianceError("/model")
+            return errors.CapabilityError("/capabilities", error_detail=fault)
+        return errors.ModelComplianceError("/model")
 
     async def _registry(self, new: Model) -> None:
         """Check the registry, to which the interaction has added default values."""
-        [registry] = (await entities.load(self.connection, ["/"])).values()
-        own = {k: v for k, v in registry.attributes.items() if k not in new.managed}
-        _, found = check_attributes(own, new.own_attributes, subject="/", model=new)
-        self.violations += [*found, *_displaced("/", registry.attributes, new.groups)]
+        drafts = self._drafts(await entities.load(self.connection, ["/"]))
+        registry = drafts.by_xid["/"]
+        self.violations += drafts.complete(registry, new.own_attributes, new.managed)
+        self.violations += _displaced("/", registry.attributes, new.groups)
 
     async def _vanished(self, old: Model, new: Model) -> None:
         for groups, group in old.groups.items():
             if groups not in new.groups:
                 async for batch in store.groups_of_type(self.connection, groups):
-                    self.violations += [UnknownGroupType(e.xid, name=groups) for e in batch]
-                    self._refuse(MOST_VIOLATIONS)
+                    self.violations += [errors.UnknownGroupType(e.xid, name=groups) for e in batch]
+                    self._refuse(errors.MOST_VIOLATIONS)
                 continue
             for resources in group.resources.keys() - new.groups[groups].resources.keys():
                 async for batch in store.resources_of_type(self.connection, groups, resources):
                     self.violations += [
-                        UnknownResourceType(e.xid, group=groups, name=resources) for e in batch
+                        errors.UnknownResourceType(e.xid, group=groups, name=resources)
+                        for e in batch
                     ]
-                    self._refuse(MOST_VIOLATIONS)
+                    self._refuse(errors.MOST_VIOLATIONS)
 
     async def _cross_references(self, new: Model) -> None:
         """Check that targets have the type of the source, also if the type is imported."""
@@ -360,8 +325,10 @@ class Revalidation:
                 kind = new.resource_type(at.groups, at.resources)
                 if kind is not None and kind != new.resource_type(to.groups, to.resources):
                     fault = "its resource type would be another one, or none"
-                    self.violations.append(MalformedXref(source, xref=target, error_detail=fault))
-            self._refuse(MOST_VIOLATIONS)
+                    self.violations.append(
+                        errors.MalformedXref(source, xref=target, error_detail=fault)
+                    )
+            self._refuse(errors.MOST_VIOLATIONS)
 
     async def _groups(self, kind: GroupType) -> None:
         async for batch in store.groups_of_type(self.connection, kind.plural):
@@ -410,13 +377,15 @@ class Revalidation:
                 is_referred=True,
                 tries_again=True,
             )
-        except XRegistryError as error:
+        except errors.XRegistryError as error:
             self.violations += error.violations or [error]
-        self._refuse(MOST_VIOLATIONS)
+        self._refuse(errors.MOST_VIOLATIONS)
         # Bounds the memory of the documents that wait for a check outside of the transaction.
         self.results.raise_part()
         if self.violations or not self.results.are_complete:
             return
+        # Each batch is written before the next is read, so that memory holds one batch. A violation
+        # further on rolls everything back.
         outcome = outcome_of(drafts, self.written.interaction, self.written.author)
         if outcome.after:
             await write(self.connection, outcome, signer=self.signer)

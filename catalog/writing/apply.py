@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from catalog.model.entity import Entity
 from catalog.model.errors import FirstViolations, UnknownId, XRegistryError
-from catalog.model.interaction import Body, Delete, Interaction, ResourceUpsert
+from catalog.model.interaction import Delete, Interaction
 from catalog.model.schema import Model
 from catalog.model.xid import Xid, group_path
 from catalog.store import entities as store
@@ -22,33 +22,6 @@ _MANY_ENTITIES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The xids of the entities in documents; only versions of resources in `listing` are pruned.
-
-    `listing` has the resources whose versions the documents list.
-    """
-
-    xids: frozenset[str]
-    listing: frozenset[str]
-
-    @classmethod
-    def of(cls, interaction: Interaction, also: Iterable[Xid]) -> Wanted:
-        """The entities that an interaction writes, and the entities in `also`."""
-        xids = {*map(str, also)}
-        listing = {str(xid.resource) for xid in also if xid.vid}
-        for group in interaction.groups:
-            xids.add(str(group.xid))
-        for upsert in interaction.resources:
-            xids.add(str(upsert.xid))
-            listing |= {str(upsert.xid)} if upsert.versions else set()
-            default = (upsert.default or {}).get("versionid")
-            vids = [version.vid for version in upsert.versions]
-            vids += [default] if isinstance(default, str) else []
-            xids |= {str(upsert.xid.version(vid)) for vid in vids}
-        return cls(xids=frozenset(xids), listing=frozenset(listing))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
     """The entities to delete, and the entities that stay although no document has them.
 
@@ -60,36 +33,15 @@ class Pruned:
     kept: tuple[str, ...] = ()
 
 
-def prune(
-    stored: Mapping[str, Entity], wanted: Wanted, *, authority: str, is_owned: Callable[[str], bool]
-) -> Pruned:
-    """Find the entities to delete, among groups with every entity below.
-
-    Args:
-        authority: the node's authority, of which all deleted entities are.
-        is_owned: whether the apply owns the entity at an xid, so that it may be deleted.
-    """
-    due = [
-        entity
-        for xid, entity in stored.items()
-        if is_owned(xid) and xid not in wanted.xids and entity.kind != "registry"
-        if entity.kind != "version" or str(entity.path.resource) in wanted.listing
-    ]
-    foreign = {entity.xid: entity.path for entity in due if entity.authority != authority}
-    doomed = {entity.xid: entity.path for entity in due if entity.xid not in foreign}
-    staying = {
-        str(entity.path.group)
-        for entity in stored.values()
-        if entity.kind == "resource" and entity.xid not in doomed
-    }
-    kept = [xid for xid, path in doomed.items() if path.kind == "group" and xid in staying]
-    for xid in kept:
-        del doomed[xid]
-    return Pruned(
-        deletes=tuple(roots_of(doomed.values())),
-        left_alone=tuple(map(str, roots_of(foreign.values()))),
-        kept=tuple(kept),
-    )
+def _named_in(interaction: Interaction) -> Iterator[Xid]:
+    """The entities that an interaction writes, as far as it gives their ids."""
+    yield from (group.xid for group in interaction.groups)
+    for upsert in interaction.resources:
+        yield upsert.xid
+        yield from (upsert.xid.version(each.vid) for each in upsert.versions)
+        default = (upsert.default or {}).get("versionid")
+        if isinstance(default, str):
+            yield upsert.xid.version(default)
 
 
 def roots_of(xids: Iterable[Xid]) -> list[Xid]:
@@ -106,25 +58,21 @@ def lost_references(
     found: list[XRegistryError] = []
     for upsert in interaction.resources if gone else ():
         kind = model.groups[upsert.xid.groups].resources[upsert.xid.resources]
-        if kind.versionmode == versionorder.MANUAL:
-            bodies = ((upsert.xid.version(each.vid), each.body) for each in upsert.versions)
-            found += [
-                _unknown(str(xid), body["ancestorid"])
-                for xid, body in bodies
-                if _names(upsert, body, "ancestorid", gone)
-            ]
         meta = upsert.meta or {}
-        if meta.get(versionorder.STICKY) is True and _names(upsert, meta, versionorder.ID, gone):
-            found.append(_unknown(f"{upsert.xid}/meta", meta[versionorder.ID]))
+        named: list[tuple[str, object]] = []
+        if kind.versionmode == versionorder.MANUAL:
+            named = [
+                (str(upsert.xid.version(each.vid)), each.body.get("ancestorid"))
+                for each in upsert.versions
+            ]
+        if meta.get(versionorder.STICKY) is True:
+            named.append((f"{upsert.xid}/meta", meta.get(versionorder.ID)))
+        found += [
+            UnknownId(subject, singular="version", id=str(vid))
+            for subject, vid in named
+            if vid is not None and str(upsert.xid.version(str(vid))) in gone
+        ]
     return found
-
-
-def _names(upsert: ResourceUpsert, body: Body, name: str, gone: set[str]) -> bool:
-    return str(upsert.xid.version(str(body.get(name, "")))) in gone
-
-
-def _unknown(subject: str, vid: str) -> XRegistryError:
-    return UnknownId(subject, singular="version", id=vid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +107,11 @@ class Apply(Composer):
         self.interaction = interaction
         self.ownership = ownership
         self.pruned = Pruned()
-        self._wanted = Wanted.of(interaction, ownership.also)
+        # The xids of the entities in the documents, and of the resources whose versions the
+        # documents list: only versions of these resources are pruned.
+        self._wanted = {str(xid) for xid in (*ownership.also, *_named_in(interaction))}
+        self._listing = {str(xid.resource) for xid in ownership.also if xid.vid}
+        self._listing |= {str(each.xid) for each in interaction.resources if each.versions}
         self._model = model
         self._authority = authority
         # The owned members of the set at the time of `compose`, for `confirm`.
@@ -197,12 +149,13 @@ class Apply(Composer):
         if self.ownership.prunes:
             members = await store.members_of(connection, name)
             seen = await store.load(connection, members)
+            # Hidden members stay, or else the client could take entities from a set unseen.
             unseen = {xid for xid in members if xid not in seen}
-            await store.keep_members(connection, name, self._wanted.xids | unseen)
+            await store.keep_members(connection, name, self._wanted | unseen)
         states = {**outcome.before, **outcome.after}
         brought = [
             xid
-            for xid in self._wanted.xids
+            for xid in self._wanted
             if isinstance(state := states.get(xid), Entity) and state.authority == self._authority
         ]
         await store.add_members(connection, name, brought)
@@ -226,17 +179,30 @@ class Apply(Composer):
         owned: set[str] = set()
         if name:
             owned = self._pruned_from = await self._read_owned(connection)
-        scopes = [*map(str, self.ownership.scopes)] or map(group_path, self._wanted.xids)
+        scopes = [*map(str, self.ownership.scopes)] or map(group_path, self._wanted)
         rows = await store.load_subtrees(connection, sorted(owned if name else {*scopes}))
-        return prune(
-            {row.xid: row for row in rows},
-            self._wanted,
-            authority=self._authority,
-            is_owned=(lambda xid: xid in owned) if name else (lambda _: True),
+        due = [
+            row
+            for row in rows
+            if row.kind != "registry" and row.xid not in self._wanted
+            if not name or row.xid in owned
+            if row.kind != "version" or str(row.path.resource) in self._listing
+        ]
+        foreign = {row.path for row in due if row.authority != self._authority}
+        doomed = {row.path for row in due} - foreign
+        staying = {
+            row.path.group for row in rows if row.kind == "resource" and row.path not in doomed
+        }
+        # A group stays with a resource that stays, lest the deletion of the group take it along.
+        kept = doomed & staying
+        return Pruned(
+            deletes=tuple(roots_of(doomed - kept)),
+            left_alone=tuple(map(str, roots_of(foreign))),
+            kept=tuple(map(str, kept)),
         )
 
     async def _read_owned(self, connection: Connection) -> set[str]:
         """The members of the set that belong to no other set and are not in the documents."""
         name = self.ownership.set
-        due = {*await store.members_of(connection, name)} - self._wanted.xids
+        due = {*await store.members_of(connection, name)} - self._wanted
         return due - await store.claimed_by_others(connection, name, due)

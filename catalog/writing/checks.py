@@ -6,13 +6,14 @@ Source: core/spec.md, "Resource Processing Algorithm", steps 6, 7, 9 and 10.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from catalog.load.workthread import Slices, aside
 from catalog.model.capabilities import Capabilities
 from catalog.model.constraints import GroupRules
 from catalog.model.entity import Entity
-from catalog.model.errors import ConstraintFailure, XRegistryError, with_violations
+from catalog.model.errors import ConstraintFailure, with_violations
 from catalog.model.xid import Xid
 from catalog.store.locks import MustBeginAgain
 from catalog.writing.content import CatalogContent, DraftDocuments
@@ -48,9 +49,8 @@ async def run_checks(
     """
     documents = DraftDocuments(content)
     validation = Validation(drafts, documents, capabilities, checker, tries_again)
-    constraints = ConstraintCheck(
-        content, drafts, is_exclusive=is_exclusive, is_referred=is_referred
-    )
+    constraints = ConstraintCheck(content, drafts, is_exclusive, is_referred)
+    # A resource that lost its last version is gone with it.
     live = [each for each in resources if drafts.live(each.xid) is not None]
     for check in (validation.check_formats, constraints.run, validation.check_compatibility):
         await check(live)
@@ -61,10 +61,8 @@ async def run_checks(
 
 def _prune(resources: Iterable[ResourcePlan], drafts: Drafts) -> None:
     for resource in resources:
-        try:
+        with drafts.violations.collecting():
             resource.prune()
-        except XRegistryError as violation:
-            drafts.violations.append(violation)
 
 
 def _refuse(drafts: Drafts) -> None:
@@ -72,20 +70,18 @@ def _refuse(drafts: Drafts) -> None:
         raise with_violations(drafts.violations)
 
 
+@dataclass(slots=True)
 class ConstraintCheck:
     """Step 7 of core/spec.md, "Resource Processing Algorithm", for a whole interaction.
 
     Entities without drafts are checked only if they cannot change before the write.
     """
 
-    def __init__(
-        self, content: CatalogContent, drafts: Drafts, *, is_exclusive: bool, is_referred: bool
-    ) -> None:
-        self.content = content
-        self.drafts = drafts
-        self.is_exclusive = is_exclusive
-        self.is_referred = is_referred
-        self._checked: set[str] = set()
+    content: CatalogContent
+    drafts: Drafts
+    is_exclusive: bool
+    is_referred: bool
+    _checked: set[str] = field(init=False, default_factory=set)
 
     async def run(self, resources: Collection[ResourcePlan]) -> None:
         """Add the constraints that live resources break to the violations of the drafts."""
@@ -128,6 +124,7 @@ class ConstraintCheck:
         for source in await self.content.load_sources(changed) if changed else ():
             xid = Xid.parse(source.xid)
             draft = self.drafts.by_xid.get(source.xid)
+            # The interaction itself has ended the reference.
             if draft is not None and (draft.is_deleted or draft.xref != source.target):
                 continue
             self._checked.add(source.xid)
@@ -143,6 +140,7 @@ class ConstraintCheck:
         return GroupRules.of(kind, group.path, group.attributes)
 
     def _require_exclusive(self) -> None:
+        # Without the lock, the entity could change between the check and the commit.
         if not self.is_exclusive:
             raise MustBeginAgain
 

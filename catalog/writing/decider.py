@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
 from catalog.load.workthread import aside, check_wanted
-from catalog.model.attributes import check_attributes
 from catalog.model.configuration import Configuration
 from catalog.model.confluentattribute import CONFLUENT, kept_names
 from catalog.model.entity import Entity, Origin
-from catalog.model.errors import BadFlag, NotFound, XRegistryError
+from catalog.model.errors import BadFlag, NotFound
 from catalog.model.interaction import Delete, GroupUpsert, Interaction, RegistryUpsert
 from catalog.model.record import record
 from catalog.model.tracecontext import current_trace
@@ -21,7 +21,7 @@ from catalog.writing.checks import run_checks
 from catalog.writing.content import CatalogContent
 from catalog.writing.crossreferences import without_repeated
 from catalog.writing.documentupdate import compared_documents
-from catalog.writing.drafts import Draft, Drafts
+from catalog.writing.drafts import Drafts
 from catalog.writing.outcome import Outcome, outcome_of
 from catalog.writing.resourceplan import ResourcePlan
 from catalog.writing.validation import DocumentChecker
@@ -88,6 +88,7 @@ class Decider:
             is_exclusive=self.is_exclusive,
             is_referred=self.is_referred,
         )
+        # Read after the checks, so that refused interactions do not pay for the query.
         created = [
             Origin(self.authority, xid)
             for xid, draft in drafts.by_xid.items()
@@ -156,6 +157,7 @@ class Decider:
         return await self.content.numbers_of_deleted_versions(self.authority, resources)
 
 
+@dataclass(slots=True)
 class Plan:
     """The steps of one interaction, on drafts of the entities that it touches.
 
@@ -164,28 +166,20 @@ class Plan:
     the numbers that were ids of deleted versions, by resource.
     """
 
-    def __init__(
-        self,
-        drafts: Drafts,
-        interaction: Interaction,
-        deleted_versions: Mapping[str, Sequence[range]],
-    ) -> None:
-        self.drafts = drafts
-        self.interaction = interaction
-        self.deleted_versions = deleted_versions
-        self.resources: list[ResourcePlan] = []
-        self.left_alone: set[str] = set()
-        self._by_xid: dict[Xid, ResourcePlan] = {}
+    drafts: Drafts
+    interaction: Interaction
+    deleted_versions: Mapping[str, Sequence[range]]
+    resources: list[ResourcePlan] = field(init=False, default_factory=list)
+    left_alone: set[str] = field(init=False, default_factory=set)
+    _by_xid: dict[Xid, ResourcePlan] = field(init=False, default_factory=dict)
 
     def run(self) -> None:
         """Take every step; errors become violations of the drafts."""
         self.drafts.violations += self.interaction.violations
         for step in self._steps():
             check_wanted()
-            try:
+            with self.drafts.violations.collecting():
                 step()
-            except XRegistryError as violation:
-                self.drafts.violations.append(violation)
 
     def _steps(self) -> Iterator[Callable[[], object]]:
         interaction = self.interaction
@@ -205,6 +199,7 @@ class Plan:
                 versions.setdefault(delete.xid.resource, []).append(delete)
             else:
                 yield partial(self.drafts.delete, delete)
+        # Versions of a resource are deleted together, since the last one takes the resource along.
         for resource, deletes in versions.items():
             yield partial(self._delete_versions, resource, deletes)
 
@@ -228,25 +223,15 @@ class Plan:
         drafts = self.drafts
         draft, model = drafts.by_xid["/"], drafts.model
         if upsert.body is None:
-            self._complete_registry(draft)
+            drafts.touch(draft)
+            # Violations of a new model are found by the revalidation of every entity.
+            drafts.complete(draft, model.own_attributes, model.managed)
             return
         drafts.check_id(draft.xid, "registry", draft.attributes["registryid"], upsert.body)
         with drafts.updating(draft, upsert.body):
             drafts.update(
                 draft, upsert.body, model.own_attributes, patch=upsert.patch, managed=model.managed
             )
-
-    def _complete_registry(self, draft: Draft) -> None:
-        """Add the default values of a new model; violations are found by the revalidation."""
-        model = self.drafts.model
-        self.drafts.touch(draft)
-        own = {k: v for k, v in draft.attributes.items() if k in model.managed}
-        given = {k: v for k, v in draft.attributes.items() if k not in own}
-        checked, violations = check_attributes(
-            given, model.own_attributes, subject="/", model=model
-        )
-        if not violations:
-            draft.attributes = checked | own
 
     def _upsert_group(self, upsert: GroupUpsert) -> None:
         drafts, xid = self.drafts, upsert.xid

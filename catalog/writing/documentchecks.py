@@ -37,6 +37,7 @@ class CheckedRequests:
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
         self.share = Share(1000, per_key=100, things=Things("requests whose documents are checked"))
+        # Weak, so that a lock goes with the last request that holds or awaits the lock.
         self._contentions: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def begin(self, client: str, *, is_bounded: bool = True) -> RequestChecks:

@@ -124,6 +124,7 @@ def _is_same_json(value: Any, stored: bytes) -> bool:
         parsed = orjson.loads(stored)
     except orjson.JSONDecodeError:
         return False
+    # Compared as texts: in Python, true equals 1.
     order = orjson.OPT_SORT_KEYS
     return _is_json_value(value) and orjson.dumps(parsed, option=order) == orjson.dumps(
         value, option=order

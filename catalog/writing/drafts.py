@@ -15,20 +15,12 @@ from typing import Any
 
 import orjson
 
+from catalog.model import errors
 from catalog.model.attributes import MAX_ENTITY_BYTES, check_attributes
 from catalog.model.concorderrors import LimitExceeded
 from catalog.model.constraints import GroupRules
 from catalog.model.digest import canonical
 from catalog.model.entity import Entity
-from catalog.model.errors import (
-    FirstViolations,
-    InvalidAttribute,
-    MismatchedEpoch,
-    MismatchedId,
-    NotFound,
-    Readonly,
-    XRegistryError,
-)
 from catalog.model.interaction import Body, Delete, read_epoch
 from catalog.model.schema import Attribute, Model, ResourceType
 from catalog.model.timestamps import parse_time
@@ -171,7 +163,7 @@ class Drafts:
         self.referred = referred or {}
         self.writes_only_changes = writes_only_changes
         self.documents = documents or {}
-        self.violations = FirstViolations()
+        self.violations = errors.FirstViolations()
         self.by_xid = {xid: Draft.of(entity) for xid, entity in before.items()}
         self._rules: dict[str, GroupRules] = {}
         self._versions: dict[str, list[Draft]] = {}
@@ -179,14 +171,6 @@ class Drafts:
         for draft in self.by_xid.values():
             if draft.xid.vid:
                 self._versions.setdefault(str(draft.xid.resource), []).append(draft)
-
-    @contextlib.contextmanager
-    def collecting(self) -> Iterator[None]:
-        """Add an error of the block to the violations, and continue after the block."""
-        try:
-            yield
-        except XRegistryError as violation:
-            self.violations.append(violation)
 
     def live(self, xid: Xid | str) -> Draft | None:
         draft = self.by_xid.get(xid if isinstance(xid, str) else str(xid))
@@ -218,7 +202,7 @@ class Drafts:
     def create(self, xid: Xid) -> Draft:
         """Add the draft of a new entity; the parent gains a child and is touched."""
         if xid.kind == "resource" and self.live(xid.group) is None:
-            raise NotFound(str(xid.group))
+            raise errors.NotFound(str(xid.group))
         draft = Draft.new(xid, self.now)
         self.by_xid[draft.key] = draft
         if xid.vid:
@@ -229,6 +213,7 @@ class Drafts:
     def touch(self, draft: Draft) -> None:
         """Count an entity as updated at the time of the interaction."""
         self.check_writable(draft)
+        # A parent is touched once for each child, and updated once.
         if not draft.is_touched:
             draft.is_touched = True
             draft.modifiedat = max(self.now, draft.named_time or self.now)
@@ -247,7 +232,7 @@ class Drafts:
         draft = self.live(delete.xid)
         if draft is None:
             if delete.must_exist:
-                raise NotFound(str(delete.xid))
+                raise errors.NotFound(str(delete.xid))
             return None
         self.check_epoch(draft, delete.epoch)
         self.check_writable(draft)
@@ -263,6 +248,7 @@ class Drafts:
             draft.is_deleted = True
 
     def _in_group(self, group: Xid) -> Iterable[Draft]:
+        # Made on first use, since few interactions delete groups.
         if not self._by_group:
             for draft in self.by_xid.values():
                 if draft.xid.rid:
@@ -272,7 +258,7 @@ class Drafts:
     def check_writable(self, draft: Draft) -> None:
         before = draft.before
         if before is not None and before.authority != self.authority:
-            raise Readonly(
+            raise errors.Readonly(
                 str(draft.xid),
                 authority=before.authority,
                 origin=before.origin,
@@ -283,7 +269,7 @@ class Drafts:
     def check_id(self, xid: Xid | str, singular: str, expected: str, body: Body) -> None:
         given = body.get(f"{singular}id")
         if given is not None and given != expected:
-            raise MismatchedId(
+            raise errors.MismatchedId(
                 str(xid), singular=singular, invalid_id=str(given), expected_id=expected
             )
 
@@ -291,9 +277,10 @@ class Drafts:
         """Refuse an update that expects a different epoch than clients were shown."""
         if expected is None or draft.before is None:
             return
+        # Compared with the stored state: the draft may have been touched by the same request.
         current = self._shown_epoch(draft.before)
         if expected != current:
-            raise MismatchedEpoch(
+            raise errors.MismatchedEpoch(
                 subject or str(draft.xid), bad_epoch=str(expected), epoch=str(current)
             )
 
@@ -370,6 +357,34 @@ class Drafts:
             limit, things = str(MAX_ENTITY_BYTES), f"bytes of metadata in {draft.shown_as}"
             raise LimitExceeded(draft.shown_as, limit=limit, things=things, setting="fixed")
 
+    def complete(
+        self,
+        draft: Draft,
+        definitions: Mapping[str, Attribute],
+        managed: frozenset[str],
+        fill: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    ) -> list[errors.XRegistryError]:
+        """Add the default values that a new model demands; return the violations of an entity.
+
+        Args:
+            managed: the names of attributes that are not checked.
+            fill: adds default values of a group.
+        """
+        own = {k: v for k, v in draft.attributes.items() if k in managed}
+        given = {k: v for k, v in draft.attributes.items() if k not in managed}
+        checked, violations = check_attributes(
+            fill(given), definitions, subject=draft.key, model=self.model
+        )
+        if violations or checked == given:
+            return violations
+        if self.is_replica(draft.xid):
+            names = sorted(name for name in checked if checked[name] != given.get(name))
+            detail = "It is a replica, so it cannot get a default value here."
+            return [errors.RequiredAttributeMissing(draft.key, list=",".join(names), detail=detail)]
+        self.touch(draft)
+        draft.attributes = checked | own
+        return []
+
     def check_decided(self, draft: Draft, definitions: Mapping[str, Attribute]) -> None:
         """Check attributes that the server decides against narrower definitions of the model.
 
@@ -409,4 +424,6 @@ class Drafts:
         try:
             return parse_time(str(value))
         except ValueError as error:
-            raise InvalidAttribute(draft.shown_as, name=name, error_detail=str(error)) from error
+            raise errors.InvalidAttribute(
+                draft.shown_as, name=name, error_detail=str(error)
+            ) from error

@@ -127,6 +127,7 @@ class GroupCommit:
         later: list[_Waiting] = []
         taken = set(self._taken)
         for each in self._waiting:
+            # The client has gone, so that the interaction must not be applied any more.
             if each.outcome.done():
                 continue
             is_free = taken.isdisjoint(each.resources)
@@ -134,6 +135,7 @@ class GroupCommit:
             first = batch[0] if batch else each
             fits = each.configuration is first.configuration and len(batch) < _MOST_TOGETHER
             (batch if is_free and fits else later).append(each)
+        # No step above awaits, so that no interaction is added to the queue meanwhile.
         self._waiting = later
         self._taken.update(*(each.resources for each in batch))
         return batch
@@ -147,9 +149,12 @@ class GroupCommit:
         except BaseException as error:
             for each in batch:
                 each.settle(error)
+            # A cancellation has to end the task, too.
             if not isinstance(error, Exception):
                 raise
         else:
+            # Before the clients are answered: a read after the answer must not find an answer in
+            # the cache that the write has made obsolete.
             outcomes = (each for each in results if isinstance(each, Outcome))
             self._database.signal.set([change for each in outcomes for change in each.changes])
             for each, result in zip(batch, results, strict=True):

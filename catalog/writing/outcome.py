@@ -93,6 +93,7 @@ def outcome_of(
 
 def _sealed(draft: Draft, drafts: Drafts, tombstones: Mapping[Origin, Tombstone]) -> Entity:
     xid = draft.key
+    # Of two copies of an entity the higher epoch wins, also over an earlier life of the entity.
     earlier = draft.before or tombstones.get(Origin(drafts.authority, xid))
     epoch = max(earlier.epoch if earlier is not None else 0, draft.least_epoch) + 1
     entity = Entity(

@@ -171,6 +171,7 @@ class SeparateWrite:
         touched = replace(touched, refused_at=CLOSED_TO_CLIENTS)
         await self._check_condition(connection, interaction)
         stored = await load_touched(connection, touched)
+        # Before hidden entities are left out: a hidden group exists, and has to be locked.
         absent = touched.groups - stored.keys()
         stored = await seen_among(connection, interaction.caller.sees, stored)
         content = StoredContent(connection, interaction.caller)
@@ -227,6 +228,7 @@ class SeparateWrite:
             XRegistryError: the condition refuses the interaction, or the client may no longer
                 write the entities.
         """
+        # The locks come first: a change that was committed before is found, and none can follow.
         changed = await lock_planned(
             connection,
             plan.locks,

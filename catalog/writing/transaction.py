@@ -196,6 +196,7 @@ class WriteTransaction:
                 self._keep(outcome)
             except (XRegistryError, MustBeginAgain) as refusal:
                 results.append(refusal)
+        # Before the rows are written: a document without a result has counted as good so far.
         self.results.raise_due()
         written = [each for each in results if isinstance(each, Outcome)]
         if not written:
@@ -244,6 +245,7 @@ class WriteTransaction:
 
     async def _decide(self, composer: Composer, condition: Condition | None) -> Outcome:
         interaction = await self._compose(composer)
+        # First of all checks, since the others could reveal entities hidden from the client.
         await check_interaction(self.connection, interaction)
         if isinstance(composer, Composed):
             touched = composer.touched
@@ -278,6 +280,7 @@ class WriteTransaction:
             is_referred=self._locked.is_referred,
             has_lived=self._locked.has_lived,
         )
+        # The time is read under the locks, so that the later of two writes has the later time.
         outcome = await decider.decide(interaction, stored, datetime.now(UTC))
         if self.reconfiguration is None:
             return outcome

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from structlog.contextvars import bind_contextvars
 
@@ -75,24 +75,16 @@ def _content_of(body: Body, kind: ResourceType, document: VersionDocument | None
     return None
 
 
+@dataclass(slots=True)
 class Writer:
     """Applies each interaction as a whole or not at all, for the caller of `database`."""
 
-    def __init__(
-        self,
-        database: Database,
-        group_commit: GroupCommit,
-        checked_requests: CheckedRequests,
-        signers: OwnSigners,
-        metrics: ProcessMetrics,
-        tracing: Tracing,
-    ) -> None:
-        self._database = database
-        self._checked_requests = checked_requests
-        self._signers = signers
-        self._group_commit = group_commit
-        self._count = metrics.count_write
-        self._tracing = tracing
+    database: Database
+    group_commit: GroupCommit
+    checked_requests: CheckedRequests
+    signers: OwnSigners
+    metrics: ProcessMetrics
+    tracing: Tracing
 
     async def apply(
         self,
@@ -132,22 +124,22 @@ class Writer:
         if reconfiguration is not None:
             touched = replace(touched, catalog_exclusive=True)
         elif condition is None and not is_long() and is_small(interaction, configuration.model):
-            outcome = await self._group_commit.apply(configuration, Composed(interaction, touched))
+            outcome = await self.group_commit.apply(configuration, Composed(interaction, touched))
             if outcome is not None:
                 # The batch used the node's database, so the commit has to be noted for the caller:
                 # a later error of the request must not report that nothing was written.
-                self._database.has_committed = True
+                self.database.has_committed = True
                 return outcome
         # A change of the configuration checks documents throughout the catalog, so the time limit
         # of a request would not fit.
-        checks = self._checked_requests.begin(
-            self._database.caller.client, is_bounded=reconfiguration is None
+        checks = self.checked_requests.begin(
+            self.database.caller.client, is_bounded=reconfiguration is None
         )
         if reconfiguration is None:
             await checks.answers(predicted_checks(interaction, configuration))
         write = SeparateWrite(
-            database=self._database,
-            signers=self._signers,
+            database=self.database,
+            signers=self.signers,
             checks=checks,
             configuration=configuration,
             composer=Composed(interaction, touched),
@@ -173,9 +165,9 @@ class Writer:
             XRegistryError, ConfigurationChanged: as `apply`, and every error of `composer`.
         """
         write = SeparateWrite(
-            database=self._database,
-            signers=self._signers,
-            checks=self._checked_requests.begin(self._database.caller.client),
+            database=self.database,
+            signers=self.signers,
+            checks=self.checked_requests.begin(self.database.caller.client),
             configuration=configuration,
             composer=composer,
             condition=condition,
@@ -185,13 +177,13 @@ class Writer:
 
     async def _counted(self, applying: Awaitable[Outcome]) -> Outcome:
         """Apply an interaction, count the result, and log the id of the interaction."""
-        with self._tracing.within("write") as span:
+        with self.tracing.within("write") as span:
             try:
                 outcome = await applying
             except XRegistryError:
-                self._count("refused")
+                self.metrics.count_write("refused")
                 raise
-            self._count("written" if outcome.changes else "unchanged")
+            self.metrics.count_write("written" if outcome.changes else "unchanged")
             bind_contextvars(interaction=outcome.interaction)
             told = {"concord.interaction": outcome.interaction}
             span.note({**told, "concord.changes": len(outcome.changes)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,10 +15,6 @@ VERSION = f"{MESSAGE}/versions/1"
 
 async def epochs(node: Node, *paths: str) -> list[int]:
     return [(await node.get(path))["epoch"] for path in paths]
-
-
-async def everything(node: Node) -> list[int]:
-    return await epochs(node, "/", GROUP, f"{MESSAGE}/meta", VERSION)
 
 
 async def test_a_fresh_registry_shows_itself_and_its_collections(node: Node) -> None:
@@ -59,20 +54,6 @@ async def test_patch_creates_what_is_missing(node: Node) -> None:
     assert (await node.get(GROUP))["messagescount"] == 1
 
 
-async def test_parents_are_created_where_they_are_missing(node: Node) -> None:
-    """core/spec.md, "Registry Design": writing a version implies its resource and group."""
-    await node.put(f"{MESSAGE}/versions/v1", {"name": "n"})
-    assert (await node.get("/"))["messagegroupscount"] == 1
-    assert (await node.get(GROUP))["messagescount"] == 1
-    assert (await node.get(MESSAGE))["versionid"] == "v1"
-    times = {
-        (await node.get(path))[name]
-        for path in (GROUP, f"{MESSAGE}/meta", f"{MESSAGE}/versions/v1")
-        for name in ("createdat", "modifiedat")
-    }
-    assert len(times) == 1, "one timestamp for one request"
-
-
 @pytest.mark.parametrize("path", ["/", GROUP, MESSAGE, VERSION, f"{MESSAGE}/meta"])
 async def test_put_replaces_patch_merges_and_null_deletes(node: Node, path: str) -> None:
     """core/http.md, "Creating or Updating Entities": PUT and PATCH."""
@@ -87,63 +68,6 @@ async def test_put_replaces_patch_merges_and_null_deletes(node: Node, path: str)
     assert "labels" not in patched.json
     await node.put(path, {"labels": one})
     assert "labels" not in await node.put(path, {})
-
-
-async def test_an_update_of_nothing_counts_as_an_update(node: Node) -> None:
-    """core/spec.md, "epoch Attribute": a touch raises the epoch and the time."""
-    await node.put(MESSAGE)
-    for path in ("/", GROUP, f"{MESSAGE}/meta", VERSION):
-        before = await node.get(path)
-        await node.send("PATCH", path, {})
-        after = await node.get(path)
-        assert after["epoch"] == before["epoch"] + 1, path
-        assert after["modifiedat"] > before["modifiedat"], path
-        assert after["createdat"] == before["createdat"], path
-
-
-async def test_only_the_coming_and_going_of_children_touches_a_parent(node: Node) -> None:
-    """core/spec.md, "epoch Attribute" and "modifiedat Attribute"."""
-    await node.put(MESSAGE)
-    start = await everything(node)
-    await node.put(MESSAGE, {"name": "x"})
-    assert await everything(node) == [*start[:3], start[3] + 1]
-    await node.put(f"{MESSAGE}/versions/2")
-    assert await everything(node) == [*start[:2], start[2] + 1, start[3] + 1]
-    await node.put(f"{GROUP}/messages/other")
-    assert await everything(node) == [start[0], start[1] + 1, start[2] + 1, start[3] + 1]
-    await node.put("/messagegroups/other")
-    assert await epochs(node, "/") == [start[0] + 1]
-    await node.send("DELETE", f"{GROUP}/messages/other")
-    assert await epochs(node, "/", GROUP) == [start[0] + 1, start[1] + 2]
-    await node.send("DELETE", "/messagegroups/other")
-    assert await epochs(node, "/", GROUP) == [start[0] + 2, start[1] + 2]
-
-
-async def test_one_request_raises_each_epoch_at_most_once(node: Node) -> None:
-    """core/spec.md, "epoch Attribute"."""
-    await node.put(MESSAGE)
-    start = await epochs(node, "/", GROUP)
-    messages = {f"m{n}": {"versions": {"a": {}, "b": {}}} for n in range(5)}
-    await node.send("POST", "/", {"messagegroups": {"g": {"messages": messages}}})
-    assert await epochs(node, "/", GROUP) == [start[0], start[1] + 1]
-    assert await epochs(node, f"{GROUP}/messages/m0/meta") == [1]
-
-
-async def test_times_can_be_given_and_the_server_gives_the_others(node: Node) -> None:
-    """core/spec.md, "createdat Attribute" and "modifiedat Attribute"."""
-    given = {"createdat": "2020-01-02T03:04:05Z", "modifiedat": "2021-01-02T03:04:05+01:00"}
-    shown = await node.put(GROUP, given)
-    assert shown["createdat"] == "2020-01-02T03:04:05Z"
-    assert shown["modifiedat"] == "2021-01-02T02:04:05Z"
-    before = datetime.now(UTC) - timedelta(seconds=5)
-    shown = await node.put(GROUP, given)
-    assert datetime.fromisoformat(shown["modifiedat"]) > before, "the same time is not news"
-    assert shown["createdat"] == "2020-01-02T03:04:05Z"
-    shown = await node.put(GROUP, {})
-    assert shown["createdat"] == "2020-01-02T03:04:05Z", "absent, it is left alone"
-    shown = await node.put(GROUP, {"createdat": None, "modifiedat": None})
-    assert datetime.fromisoformat(shown["createdat"]) > before, "null is the current time"
-    assert shown["createdat"] == shown["modifiedat"]
 
 
 async def test_what_a_get_showed_can_be_put_back(node: Node) -> None:
@@ -241,17 +165,6 @@ async def test_deleting_takes_everything_below_along(node: Node) -> None:
         assert (await node.send("GET", path)).status == 404, path
     assert (await node.get("/"))["messagegroupscount"] == 1
     assert (await node.get("/messagegroups/g0"))["messagescount"] == 1
-
-
-async def test_a_recreated_entity_begins_above_its_earlier_life(node: Node) -> None:
-    """Epochs outlive deletion, so a late copy of an earlier life can't win."""
-    for _ in range(3):
-        await node.put(MESSAGE)
-    before = await epochs(node, GROUP, f"{MESSAGE}/meta", VERSION)
-    await node.send("DELETE", GROUP)
-    await node.put(MESSAGE)
-    after = await epochs(node, GROUP, f"{MESSAGE}/meta", VERSION)
-    assert all(new > old + 1 for new, old in zip(after, before, strict=True)), (before, after)
 
 
 async def test_a_map_of_deletes_may_check_epochs_and_skips_what_is_missing(node: Node) -> None:

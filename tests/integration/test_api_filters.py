@@ -140,19 +140,6 @@ async def test_each_example_finds_what_its_commentary_says(
     assert ids_in(shown) == {*ids.split()}
 
 
-async def test_a_registry_that_does_not_match_is_not_found(node: Node) -> None:
-    answer = await node.send("GET", "/?filter=description=no-match")
-    assert (answer.status, answer.error) == (404, "not_found")
-
-
-async def test_collections_urls_and_counts_are_those_of_what_matched(node: Node) -> None:
-    shown = await node.get("/?filter=schemagroups.schemas.name=myschema")
-    assert shown["endpointsurl"] == f"{node.url}/endpoints?filter=excludeall"
-    assert shown["endpointscount"] == 0
-    assert shown["schemagroupsurl"] == f"{node.url}/schemagroups?filter=schemas.name=myschema"
-    assert shown["schemagroupscount"] == 2
-
-
 @pytest.mark.parametrize(
     ("path", "expression"),
     [
@@ -167,18 +154,3 @@ async def test_an_invalid_expression_is_named(node: Node, path: str, expression:
     answer = await node.request("GET", f"{path}?filter=epoch=1,{expression}")
     assert (answer.status, answer.error) == (400, "bad_filter")
     assert assert_problem(answer)["args"]["value"] == expression
-
-
-@pytest.mark.parametrize(
-    ("query", "ids"),
-    [
-        ("sort=name", ["e1", "e2", "e3"]),
-        ("sort=endpointid=desc", ["e3", "e2", "e1"]),
-        ("sort=labels.stage", ["e1", "e2", "e3"]),
-        ("sort=description", ["e1", "e3", "e2"]),
-        ("sort=description=desc&filter=name=*e*", ["e2", "e3", "e1"]),
-    ],
-)
-async def test_a_collection_is_sorted_as_asked(node: Node, query: str, ids: list[str]) -> None:
-    """core/spec.md, "Sort Flag"."""
-    assert [*await node.get(f"/endpoints?{query}")] == ids

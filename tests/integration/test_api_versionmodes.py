@@ -16,12 +16,8 @@ def kind(singular: str, mode: str, **settings: Any) -> dict[str, Any]:
 
 FILES = {
     "files": kind("file", "createdat"),
-    "edits": kind("edit", "modifiedat"),
     "releases": kind("release", "semver"),
-    "notes": kind("note", "manual"),
     "pairs": kind("pair", "createdat", maxversions=2),
-    "singles": kind("single", "createdat", maxversions=1),
-    "trees": kind("tree", "manual", maxversions=3, singleversionroot=True),
     "fixed": kind(
         "fix",
         "manual",
@@ -306,37 +302,6 @@ async def test_a_default_version_that_sticks_must_exist(
     assert await shape_of(node) == expected((V1, False), 1, v1=(V1, 1, None))
 
 
-async def test_ancestors_follow_the_times_of_creation(node: Node) -> None:
-    """core/model.md, "versionmode": createdat, also when a time changes or a version goes."""
-    await begin(node, {"a": 2003, "b": 2001, "c": 2002})
-    assert await ancestors(node, FILE) == {"b": "b", "c": "b", "a": "c"}
-    await node.put(f"{FILE}/versions/b", {"createdat": year(2009), "ancestorid": "c"})
-    assert await ancestors(node, FILE) == {"c": "c", "a": "c", "b": "a"}
-    assert (await node.get(f"{FILE}/meta"))["defaultversionid"] == "b"
-    before = (await node.get(f"{FILE}/versions/b"))["epoch"]
-    await node.send("DELETE", f"{FILE}/versions/a")
-    assert await ancestors(node, FILE) == {"c": "c", "b": "c"}
-    after = await node.get(f"{FILE}/versions/b")
-    assert after["epoch"] == before + 1, "a change of its ancestor counts"
-    answer = await node.send("PUT", f"{FILE}/versions/d", {"ancestorid": "nowhere"})
-    assert assert_problem(answer)["type"] == f"{SPEC}unknown_id"
-
-
-async def test_ancestors_follow_the_times_of_updates(node: Node) -> None:
-    """core/model.md, "versionmode": modifiedat."""
-    edit = "/dirs/d1/edits/e"
-    times = {"a": 2003, "b": 2001, "c": 2002}
-    body = {vid: {"modifiedat": year(number)} for vid, number in times.items()}
-    await node.send("POST", f"{edit}/versions", body)
-    assert await ancestors(node, edit) == {"b": "b", "c": "b", "a": "c"}
-    await node.put(f"{edit}/versions/b", {})
-    assert await ancestors(node, edit) == {"c": "c", "a": "c", "b": "a"}
-    assert (await node.get(f"{edit}/meta"))["defaultversionid"] == "b"
-    root = await node.get(f"{edit}/versions/c")
-    assert root["epoch"] == 2, "a change of its ancestor counts"
-    assert root["modifiedat"] == year(2002), "but does not make it the newest"
-
-
 async def test_ancestors_follow_semantic_versions(node: Node) -> None:
     """core/model.md, "versionmode": semver."""
     release = "/dirs/d1/releases/r"
@@ -370,26 +335,6 @@ async def test_the_oldest_in_the_order_of_the_mode_goes_first(node: Node) -> Non
     answer = await node.send("POST", f"{pair}/versions", many)
     assert {*answer.json} == {"x", "z"}
     assert await ancestors(node, pair) == {"x": "x", "z": "x"}
-
-
-async def test_where_only_one_version_stays_it_is_the_new_one(node: Node) -> None:
-    """core/model.md, "maxversions": the default version is not spared then."""
-    single = "/dirs/d1/singles/s"
-    await node.put(f"{single}/versions/a", {"createdat": year(2020)})
-    await node.put(f"{single}/versions/b", {"createdat": year(2010)})
-    assert await ancestors(node, single) == {"b": "b"}
-    assert (await node.get(f"{single}/meta"))["defaultversionid"] == "b"
-
-
-async def test_a_version_whose_going_would_leave_two_roots_stays(node: Node) -> None:
-    """core/primer.md, "Pruning Versions with singleversionroot enabled"."""
-    tree = "/dirs/d1/trees/t"
-    body: dict[str, Any] = {"1": {}, "2": {"ancestorid": "1"}, "3": {"ancestorid": "1"}}
-    assert (await node.send("POST", f"{tree}/versions", body)).status == 200
-    before = await node.state()
-    answer = await node.send("PUT", f"{tree}/versions/4", {})
-    assert assert_problem(answer)["type"] == f"{SPEC}multiple_roots"
-    assert await node.state() == before
 
 
 async def test_a_model_can_forbid_to_choose_a_default_version(node: Node) -> None:

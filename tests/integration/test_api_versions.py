@@ -11,9 +11,6 @@ from tests.integration.conftest import HTTP, SPEC, Node, assert_problem, fresh_n
 FILES: dict[str, Any] = {
     "files": {"singular": "file", "hasdocument": False},
     "pairs": {"singular": "pair", "hasdocument": False, "maxversions": 2},
-    "singles": {"singular": "single", "hasdocument": False, "maxversions": 1},
-    "numbered": {"singular": "number", "hasdocument": False, "setversionid": False},
-    "trees": {"singular": "tree", "hasdocument": False, "singleversionroot": True},
     "kinds": {
         "singular": "kind",
         "hasdocument": False,
@@ -41,16 +38,6 @@ async def default_of(node: Node, path: str = FILE) -> tuple[str, bool]:
 async def ancestors(node: Node, path: str = FILE) -> dict[str, str]:
     versions = await node.get(f"{path}/versions")
     return {vid: version["ancestorid"] for vid, version in versions.items()}
-
-
-async def test_the_newest_version_is_the_default_one(node: Node) -> None:
-    """core/spec.md, "Default Version of a Resource"."""
-    for vid in ("b", "a", "c"):
-        await node.put(f"{FILE}/versions/{vid}")
-        assert await default_of(node) == (vid, False)
-    assert await ancestors(node) == {"b": "b", "a": "b", "c": "a"}
-    await node.send("DELETE", f"{FILE}/versions/c")
-    assert await default_of(node) == ("a", False)
 
 
 async def test_versions_that_come_together_follow_one_another_by_id(node: Node) -> None:
@@ -117,48 +104,6 @@ async def test_a_default_version_that_turns_sticky_without_a_choice_is_the_newes
     await node.send("PATCH", f"{FILE}/meta", {"defaultversionsticky": True})
     await node.put(f"{FILE}/versions/3")
     assert await default_of(node) == ("2", True)
-
-
-async def test_when_a_sticky_default_version_is_deleted_the_newest_follows_it(node: Node) -> None:
-    """core/spec.md, "Default Version of a Resource"."""
-    await node.send("POST", f"{FILE}/versions", {"1": {}, "2": {}, "3": {}})
-    await node.send("PATCH", f"{FILE}/meta", {"defaultversionid": "1"})
-    epoch = (await node.get(f"{FILE}/meta"))["epoch"]
-    await node.send("DELETE", f"{FILE}/versions/1")
-    assert await default_of(node) == ("3", False)
-    assert (await node.get(f"{FILE}/meta"))["epoch"] == epoch + 1
-
-
-async def test_a_resource_goes_with_its_last_version(node: Node) -> None:
-    """core/spec.md, "Resource Entity": there is none without versions."""
-    await node.send("POST", f"{FILE}/versions", {"1": {}, "2": {}, "3": {}})
-    await node.put("/dirs/d/files/other")
-    await node.send("DELETE", f"{FILE}/versions/2")
-    assert (await node.send("DELETE", f"{FILE}/versions", {"1": {}, "3": {}})).status == 204
-    assert (await node.send("GET", FILE)).status == 404
-    assert (await node.send("GET", f"{FILE}/versions")).status == 404
-    await node.send("DELETE", "/dirs/d/files/other/versions")
-    assert await node.get("/dirs/d/files") == {}
-    assert (await node.get("/dirs/d"))["filescount"] == 0
-
-
-async def test_descendants_of_a_deleted_version_become_roots(node: Node) -> None:
-    """core/model.md, "versionmode": manual; core/spec.md, "ancestorid Attribute"."""
-    await node.send("POST", f"{FILE}/versions", {"1": {}, "2": {}, "3": {}})
-    epoch = (await node.get(f"{FILE}/versions/2"))["epoch"]
-    await node.send("DELETE", f"{FILE}/versions/1")
-    assert await ancestors(node) == {"2": "2", "3": "2"}
-    assert (await node.get(f"{FILE}/versions/2"))["epoch"] == epoch + 1
-
-
-async def test_what_follows_a_version_that_comes_along_waits_for_its_place(node: Node) -> None:
-    """core/model.md, "versionmode": the order is that of ids, and only the first is a root."""
-    versions: dict[str, Any] = {"1": {"ancestorid": "3"}, "2": {}, "3": {}}
-    assert (await node.send("POST", f"{FILE}/versions", versions)).status == 200
-    assert await ancestors(node) == {"1": "3", "2": "2", "3": "2"}
-    more: dict[str, Any] = {"4": {"ancestorid": "5"}, "5": {}}
-    await node.send("POST", f"{FILE}/versions", more)
-    assert await ancestors(node) == {"1": "3", "2": "2", "3": "2", "4": "5", "5": "1"}
 
 
 @pytest.mark.parametrize(
@@ -261,31 +206,6 @@ async def test_versions_beyond_the_limit_go_oldest_first_but_never_the_default(
     assert await default_of(node, pair) == ("2", True)
 
 
-async def test_a_default_version_cannot_be_chosen_where_there_is_only_one(node: Node) -> None:
-    """core/spec.md, "setdefaultversionsticky_false"."""
-    single = "/dirs/d/singles/s"
-    await node.put(single)
-    answer = await node.send("PATCH", f"{single}/meta", {"defaultversionsticky": True})
-    assert assert_problem(answer)["type"] == f"{SPEC}setdefaultversionsticky_false"
-
-
-async def test_ids_of_versions_can_be_the_servers_business(node: Node) -> None:
-    """core/model.md, "setversionid"; core/spec.md, "versionid_not_allowed"."""
-    path = "/dirs/d/numbered/n"
-    answer = await node.send("PUT", f"{path}/versions/x", {})
-    assert assert_problem(answer)["type"] == f"{SPEC}versionid_not_allowed"
-    await node.put(path)
-    assert (await node.put(f"{path}/versions/1", {"name": "n"}))["name"] == "n"
-
-
-async def test_there_can_be_one_root_only(node: Node) -> None:
-    """core/model.md, "singleversionroot"; core/spec.md, "multiple_roots"."""
-    tree = "/dirs/d/trees/t"
-    await node.send("POST", f"{tree}/versions", {"1": {}, "2": {}})
-    answer = await node.send("PUT", f"{tree}/versions/3", {"ancestorid": "3"})
-    assert assert_problem(answer)["type"] == f"{SPEC}multiple_roots"
-
-
 async def test_attributes_that_match_must_be_equal_in_all_versions(node: Node) -> None:
     """core/model.md, "matchversions"; core/spec.md, "mismatched_version_attribute"."""
     kind = "/dirs/d/kinds/k"
@@ -315,47 +235,3 @@ async def test_versions_that_cannot_be(node: Node, path: str, body: Any, error: 
     before = await node.state()
     assert assert_problem(await node.send("POST", path, body))["type"] == error
     assert await node.state() == before
-
-
-@pytest.mark.parametrize(
-    ("body", "versions", "default"),
-    [
-        ({"name": "n"}, {"1": "n"}, "1"),
-        ({"name": "n", "versionid": "v"}, {"v": "n"}, "v"),
-        ({"name": "n", "meta": {"defaultversionid": "v"}}, {"v": "n"}, "v"),
-        ({"name": "n", "versions": {"a": {"name": "a"}}}, {"a": "a"}, "a"),
-        (
-            {"name": "n", "versionid": "v", "versions": {"a": {"name": "a"}}},
-            {"a": "a", "v": "n"},
-            "v",
-        ),
-        ({"name": "n", "versionid": "a", "versions": {"a": {"name": "a"}}}, {"a": "a"}, "a"),
-        (
-            {
-                "meta": {"defaultversionid": "a", "defaultversionsticky": True},
-                "versions": {"a": {"name": "a"}, "b": {"name": "b"}},
-            },
-            {"a": "a", "b": "b"},
-            "a",
-        ),
-    ],
-)
-async def test_what_a_new_resource_begins_with(
-    node: Node, body: Any, versions: dict[str, str], default: str
-) -> None:
-    """core/spec.md, "Resource Processing Algorithm", step 2."""
-    await node.put(FILE, body)
-    shown = await node.get(f"{FILE}/versions")
-    assert {vid: version["name"] for vid, version in shown.items()} == versions
-    assert (await default_of(node))[0] == default
-
-
-async def test_the_attributes_of_a_resource_are_those_of_its_default_version(node: Node) -> None:
-    """core/spec.md, "Resource Processing Algorithm", step 2: an existing resource."""
-    await node.send("POST", f"{FILE}/versions", {"1": {"name": "1"}, "2": {"name": "2"}})
-    await node.send("PATCH", f"{FILE}/meta", {"defaultversionid": "1"})
-    await node.put(FILE, {"name": "new", "versions": {"2": {"name": "two"}}})
-    shown = await node.get(f"{FILE}/versions")
-    assert {vid: version["name"] for vid, version in shown.items()} == {"1": "new", "2": "two"}
-    await node.put(FILE, {"name": "ignored", "versions": {"1": {"name": "one"}}})
-    assert (await node.get(FILE))["name"] == "one"

@@ -15,7 +15,6 @@ FILES: dict[str, Any] = {
 SOURCE = {"groups": {"dirs": {"singular": "dir", "resources": FILES}}}
 DIR = "/dirs/d"
 FILE, PAPER = f"{DIR}/files/f", f"{DIR}/papers/p"
-LONG_AGO = "2001-01-01T00:00:00Z"
 
 node = fresh_node(modelsource=SOURCE)
 
@@ -164,37 +163,6 @@ async def test_media_types_come_with_documents(node: Node) -> None:
     ):
         answer = await node.send(method, details, body)
         assert answer.json.get("contenttype") == expected, (method, body)
-
-
-async def test_all_that_one_request_does_happens_at_one_time(node: Node) -> None:
-    """core/spec.md, "createdat Attribute" and "modifiedat Attribute"."""
-    body = {"files": {"f": {"versions": {"1": {}, "2": {"createdat": None}}}}}
-    await node.put(DIR, body)
-    shown = await node.get("/?inline=dirs.files.versions,dirs.files.meta")
-    group = shown["dirs"]["d"]
-    file = group["files"]["f"]
-    entities = [group, file["meta"], *file["versions"].values()]
-    times = {one[name] for one in entities for name in ("createdat", "modifiedat")}
-    assert times == {shown["modifiedat"]}
-
-
-async def test_a_time_of_creation_is_kept_replaced_or_made_anew(node: Node) -> None:
-    """core/spec.md, "createdat Attribute"."""
-    for path in (DIR, FILE, f"{FILE}/meta", "/"):
-        await node.put(path, {"createdat": LONG_AGO})
-        assert (await node.put(path))["createdat"] == LONG_AGO
-        shown = await node.put(path, {"createdat": None})
-        assert shown["createdat"] == shown["modifiedat"]
-
-
-async def test_a_time_that_is_given_for_a_parent_is_not_replaced_for_its_children(
-    node: Node,
-) -> None:
-    """core/spec.md, "modifiedat Attribute"."""
-    body = {"modifiedat": LONG_AGO, "files": {"f": {"meta": {"modifiedat": LONG_AGO}}}}
-    await node.put(DIR, body)
-    assert (await node.get(DIR))["modifiedat"] == LONG_AGO
-    assert (await node.get(f"{FILE}/meta"))["modifiedat"] == LONG_AGO
 
 
 async def test_an_empty_map_of_versions_needs_a_resource(node: Node) -> None:

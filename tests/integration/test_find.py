@@ -16,7 +16,7 @@ from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest
 from catalog.model.filter import Filters, Sort, parse_filters, parse_sort
 from catalog.model.xid import Xid
-from catalog.reading.find import FoundPage, find_page, find_visible
+from catalog.reading.find import find_page, find_visible
 from catalog.reconfiguration.initialmodel import ensure_registry
 from catalog.store.database import Connection, Database
 from tests.integration.searching import MODEL, clear, entity, plant, resource
@@ -83,35 +83,6 @@ SPEC_EXAMPLE = [
     *file("/dirs/g1/files/r2"),
     *file("/dirs/g2/files/r3"),
 ]
-R1 = ["/dirs/g1/files/r1/versions/1", "/dirs/g1/files/r1/versions/2"]
-R2 = ["/dirs/g1/files/r2/versions/1"]
-R3 = ["/dirs/g2/files/r3/versions/1"]
-
-
-@pytest.mark.parametrize(
-    ("texts", "shown"),
-    [
-        (["dirs.files.fileid=r1"], R1),
-        (["dirs.dirid=g2", "dirs.files.fileid=r1"], R1 + R3),
-        (["dirs.dirid=g1", "dirs.files.fileid=r1"], R1 + R2),
-        (["dirs.dirid=g1,dirs.files.fileid=r1"], R1),
-        (["dirs.dirid=g2,dirs.files.fileid=r1"], []),
-        (["dirs.dirid=g1,boxs.boxid=g1"], []),
-        (["dirs.files.versions.versionid=2"], R1[1:]),
-        (["registryid=TEST"], R1 + R2 + R3),
-        (["registryid=test,dirs.dirid=g2"], R3),
-        (["registryid=other", "dirs.dirid=g2"], R3),
-    ],
-)
-async def test_what_is_shown_are_the_leaves_of_what_matches(
-    connection: Connection, database: Database, texts: list[str], shown: list[str]
-) -> None:
-    """The examples of core/spec.md, "Filter Flag"."""
-    await plant(database, SPEC_EXAMPLE)
-    visible = await find_visible(connection, Xid(), filters(*texts))
-    versions = [e.xid for e in SPEC_EXAMPLE if e.kind == "version"]
-    assert [xid for xid in versions if visible.shows(xid)] == shown
-    assert not visible.is_empty
 
 
 async def test_counts_and_urls_of_nested_collections_follow_from_what_is_visible(
@@ -151,46 +122,6 @@ async def test_a_filter_of_a_collection_tells_about_what_is_in_its_entities(
     assert of_page.roots == ["/dirs/g2/files/r3"]
 
 
-@pytest.mark.parametrize(
-    ("target", "aim", "text", "is_empty"),
-    [
-        ("/", {}, "registryid=nomatch", True),
-        ("/", {}, "registryid=test,name=x", True),
-        ("/", {}, "dirs.dirid=nomatch", False),
-        ("/", {}, "registryid=nomatch,dirs.dirid=g1", True),
-        ("/", {}, "excludeall", True),
-        ("/dirs/g1", DIRS, "dirid=G1", False),
-        ("/dirs/g1", DIRS, "dirid=g2", True),
-        ("/dirs/g1", DIRS, "files.fileid=nomatch", False),
-        ("/dirs/g1/files/r1", FILES, "versionid=1", False),
-        ("/dirs/g1/files/r1", FILES, "versionid=2", True),
-        ("/dirs/g1/files/r1", FILES, "meta.readonly=true", True),
-        ("/dirs/g1/files/r1/versions/2", VERSIONS, "isdefault=true", True),
-        ("/dirs/g1/files/r1/versions/2", VERSIONS, "isdefault=false", False),
-    ],
-)
-async def test_an_entity_that_does_not_meet_what_is_asked_of_it_is_not_there(
-    connection: Connection,
-    database: Database,
-    target: str,
-    aim: dict[str, Any],
-    text: str,
-    is_empty: bool,
-) -> None:
-    await plant(database, SPEC_EXAMPLE)
-    visible = await find_visible(connection, Xid.parse(target), filters(text, **aim))
-    assert visible.is_empty is is_empty
-
-
-async def test_excludeall_leaves_a_collection_empty(
-    connection: Connection, database: Database
-) -> None:
-    await plant(database, SPEC_EXAMPLE)
-    nothing = filters("excludeall", **DIRS)
-    page = await find_page(connection, Xid(), "dirs", filters=nothing, limit=5)
-    assert page == FoundPage(xids=[], total=0)
-
-
 NAMES = {"m1": "b", "m2": "A", "M3": "", "m4": None, "m5": "ab", "m6": "B", "m7": "ä"}
 NAMED = [
     entity("/dirs/g"),
@@ -226,66 +157,6 @@ async def test_pages_are_in_the_order_that_was_asked_for(
     for limit in (1, 3, 100):
         found = await pages(connection, "/dirs/g", "files", filters=asked, sort=wanted, limit=limit)
         assert found == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "values", "order"),
-    [
-        ("size", [10, 9, -1, None, 100], "3 2 1 0 4"),
-        ("ratio=desc", [0.5, 10, 2, None, -1], "1 2 0 4 3"),
-        ("flag", [True, False, None, True, False], "2 1 4 0 3"),
-        (
-            "when",
-            ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.5Z", None, "2023-12-31T23:59:59.9Z", ""],
-            "2 3 0 1",
-        ),
-        ("ext", ["x", 5, True, None, [1]], "3 4 1 2 0"),
-    ],
-)
-async def test_values_are_ordered_as_their_type_demands(
-    connection: Connection, database: Database, text: str, values: list[Any], order: str
-) -> None:
-    name = text.removesuffix("=desc")
-    rows = [
-        row
-        for number, value in enumerate(values)
-        if value != ""
-        for row in file(f"/dirs/g/files/{number}", **({} if value is None else {name: value}))
-    ]
-    expected = order.split()
-    await plant(database, [entity("/dirs/g"), *rows])
-    for asked in (None, filters("fileid=*", **FILES), filters(f"fileid={expected[0]}", **FILES)):
-        found = await pages(connection, "/dirs/g", "files", sort=sort(text, **FILES), filters=asked)
-        assert found in (expected, expected[:1])
-
-
-@pytest.mark.parametrize("text", ["modifiedat", "modifiedat=desc", "createdat", "epoch=desc"])
-@pytest.mark.parametrize("plural", ["dirs", "files"])
-async def test_times_and_epochs_order_groups_and_resources(
-    connection: Connection, database: Database, text: str, plural: str
-) -> None:
-    days = {"a": 3.0, "b": 0.5, "c": 0.25, "d": 0.0}
-    await plant(database, [entity("/dirs/g", day=9, epoch=9)])
-    for id, day in days.items():
-        rows = [entity(f"/dirs/{id}", day=day, epoch=int(day * 4) + 1)]
-        if plural == "files":
-            xid = f"/dirs/g/files/{id}"
-            rows = [resource(xid), entity(f"{xid}/versions/1", day=day, epoch=int(day * 4) + 1)]
-        await plant(database, rows)
-    expected = sorted(days, key=lambda id: days[id])
-    if text == "createdat":
-        expected = sorted(days)
-    if text.endswith("desc"):
-        expected.reverse()
-    aim = DIRS if plural == "dirs" else FILES
-    found = await pages(
-        connection,
-        "/" if plural == "dirs" else "/dirs/g",
-        plural,
-        sort=sort(text, **aim),
-        filters=filters("dirid!=g", **DIRS) if plural == "dirs" else None,
-    )
-    assert found == expected
 
 
 async def test_a_total_is_the_number_of_matches_on_all_pages(
