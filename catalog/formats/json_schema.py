@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import jsonschema_rs
-from referencing import Registry, Specification
+from referencing import Registry
 from referencing.exceptions import NoSuchAnchor, PointerToNowhere, Unresolvable
-from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
+from referencing.jsonschema import specification_with
 
 from catalog.formats.documenttext import (
     MAX_FAULTS,
@@ -23,21 +22,13 @@ from catalog.formats.documenttext import (
 from catalog.formats.json_assertions import SchemaPart
 from catalog.formats.json_evolution import obstacle
 
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """A published version of JSON Schema."""
-
-    uri: str
-    specification: Specification[Any]
-
-
-DIALECTS: Mapping[str, Dialect] = {
-    "draft-04": Dialect("http://json-schema.org/draft-04/schema", DRAFT4),
-    "draft-06": Dialect("http://json-schema.org/draft-06/schema", DRAFT6),
-    "draft-07": Dialect("http://json-schema.org/draft-07/schema", DRAFT7),
-    "draft-2019-09": Dialect("https://json-schema.org/draft/2019-09/schema", DRAFT201909),
-    "draft-2020-12": Dialect("https://json-schema.org/draft/2020-12/schema", DRAFT202012),
+# The URIs of the published versions of JSON Schema.
+DIALECTS: Mapping[str, str] = {
+    "draft-04": "http://json-schema.org/draft-04/schema",
+    "draft-06": "http://json-schema.org/draft-06/schema",
+    "draft-07": "http://json-schema.org/draft-07/schema",
+    "draft-2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "draft-2020-12": "https://json-schema.org/draft/2020-12/schema",
 }
 _WHOLE = "urn:concord:schema"
 LATEST = DIALECTS["draft-2020-12"]
@@ -64,8 +55,9 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
     """Validate a JSON payload; each fault is a line. `part` is a JSON pointer in the schema."""
     described = _read(format, schema).schema
     dialect = _dialect(format, described)
+    # The library takes the dialect of values from $schema alone.
     if isinstance(described, dict):
-        described = {**described, "$schema": dialect.uri}
+        described = {**described, "$schema": dialect}
     validator = _validator(described, dialect, part)
     value = read_payload(payload)
     try:
@@ -75,9 +67,9 @@ def conform(format: str, schema: bytes, payload: bytes, contenttype: str, part: 
     return "\n".join(fault_at(error.instance_path, error.message) for error in errors)
 
 
-def _validator(schema: Any, dialect: Dialect, part: str) -> Any:
+def _validator(schema: Any, dialect: str, part: str) -> Any:
     """Build the validator of values, which fetches no references to other documents."""
-    entry = {"$schema": dialect.uri, "$ref": f"{_WHOLE}#{part}"} if part else schema
+    entry = {"$schema": dialect, "$ref": f"{_WHOLE}#{part}"} if part else schema
     whole = [(_WHOLE, schema)] if part else []
     try:
         registry = jsonschema_rs.Registry(whole, retriever=_refuse)
@@ -98,14 +90,15 @@ def _read(format: str, document: bytes) -> SchemaPart:
     schema = read_json(document)
     dialect = _dialect(format, schema)
     _check_by_meta_schema(schema, dialect)
-    resource = dialect.specification.create_resource(schema)
+    specification = specification_with(dialect)
+    resource = specification.create_resource(schema)
     registry: Registry[Any] = Registry()
-    part = SchemaPart(schema, registry.resolver_with_root(resource), dialect.specification)
+    part = SchemaPart(schema, registry.resolver_with_root(resource), specification)
     _check_references(part)
     return part
 
 
-def _dialect(format: str, schema: Any) -> Dialect:
+def _dialect(format: str, schema: Any) -> str:
     """The dialect that the format names, or else $schema, or else the latest dialect.
 
     Raises:
@@ -117,7 +110,7 @@ def _dialect(format: str, schema: Any) -> Dialect:
         return DIALECTS[version] if version else LATEST
     allowed = [DIALECTS[version]] if version else DIALECTS.values()
     for dialect in allowed:
-        if _without_scheme(str(declared)) == _without_scheme(dialect.uri):
+        if _without_scheme(str(declared)) == _without_scheme(dialect):
             return dialect
     raise MalformedDocument(f"its $schema is {declared}, which is not what its format says")
 
@@ -126,17 +119,17 @@ def _without_scheme(uri: str) -> str:
     return uri.removesuffix("#").partition("://")[2]
 
 
-def _check_by_meta_schema(schema: Any, dialect: Dialect) -> None:
+def _check_by_meta_schema(schema: Any, dialect: str) -> None:
     """Validate a schema.
 
     Draft 4 has no boolean schemas; the other drafts accept a boolean, which has no $schema.
     """
     if not isinstance(schema, dict):
-        if not isinstance(schema, bool) or dialect is DIALECTS["draft-04"]:
+        if not isinstance(schema, bool) or dialect == DIALECTS["draft-04"]:
             raise MalformedDocument("a schema of this dialect is not of this type")
         return
     try:
-        jsonschema_rs.meta.validate({**schema, "$schema": dialect.uri})
+        jsonschema_rs.meta.validate({**schema, "$schema": dialect})
     except jsonschema_rs.ValidationError as error:
         raise MalformedDocument(f"{_pointer(error)}: {error.message}") from error
     except ValueError as error:

@@ -68,6 +68,8 @@ class Process:
                 stderr=asyncio.subprocess.DEVNULL,
                 cwd=folder.name,
                 env=bare_environment(),
+                # A terminal sends Ctrl-C to its whole group of processes; the server ends its
+                # checks itself.
                 start_new_session=True,
                 limit=MAX_REPLY_BYTES,
             )
@@ -94,6 +96,8 @@ class Process:
             UnusableSchema: the schema of a payload breaks the rules of the format.
             Unfinished: the check took too long, or the process ended.
         """
+        # A cancelled caller leaves a reply in the pipe, which the next check would take for its
+        # own.
         self._is_waiting = False
         sizes = [len(document) for document in documents]
         question = orjson.dumps({"format": format, "direction": direction, "sizes": sizes})

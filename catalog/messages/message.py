@@ -190,6 +190,7 @@ def _with_structured(message: Message, media_type: str) -> Message:
             return replace(message, fault=f"its payload is no JSON: {error}")
     if not isinstance(content, dict):
         return replace(message, fault="its payload is no JSON object")
+    # orjson reads deeper values than it can write, and the payload is encoded again for its schema.
     try:
         orjson.dumps(content)
     except orjson.JSONEncodeError:

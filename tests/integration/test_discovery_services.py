@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 import unicodedata
@@ -523,28 +522,6 @@ async def test_without_messages_in_the_model_events_are_refused(database_url: st
         assert assert_problem(refused)["args"]["name"] == "events"
         await add(node, service("one"))
         assert await names(node) == {"one"}
-
-
-async def test_of_many_who_want_a_name_at_once_one_gets_it(database_url: str) -> None:
-    async with start_node(database_url) as one, start_node(database_url) as other:
-        [id] = await add(one, service("old"))
-
-        async def want(number: int) -> int:
-            node = (one, other)[number % 2]
-            name = "wanted" if number % 3 else "WANTED"
-            if number == 4:
-                body = {**service(name), "id": id}
-                return (await node.send("PUT", f"/services/{id}", body)).status
-            flag = "?import" if number % 5 == 0 else ""
-            return (await node.send("POST", f"/services{flag}", [service(name)])).status
-
-        async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(want(number)) for number in range(24)]
-        statuses = [task.result() for task in running]
-        assert sum(status < 300 for status in statuses) == 1, statuses
-        assert {*statuses} <= {200, 201, 409}
-        found = [name.lower() for name in await names(one)]
-        assert found.count("wanted") == 1
 
 
 @given_by_hypothesis(data=st.data())

@@ -196,25 +196,6 @@ ENDPOINTS: dict[str, dict[str, Any]] = {
 DEFINITIONS = (AMQP, CLOUDEVENT, TELEMETRY, HTTP, MQTT, KAFKA, BORROWED)
 
 
-@pytest.mark.parametrize("body", DEFINITIONS, ids=lambda body: body.get("format", "uri"))
-def test_each_definition_of_the_seed_comes_back_as_it_was(body: dict[str, Any]) -> None:
-    assert from_entity("definition", stored("definition", body), fill_of("definition")) == body
-
-
-@pytest.mark.parametrize("name", ENDPOINTS)
-def test_each_endpoint_of_the_seed_comes_back_as_it_was(name: str) -> None:
-    body = ENDPOINTS[name]
-    assert from_entity("endpoint", stored("endpoint", body), fill_of("endpoint")) == body
-
-
-def test_a_definition_has_the_newest_shape_natively() -> None:
-    native = stored("definition", TELEMETRY)
-    assert native["envelope"] == "CloudEvents/1.0"
-    assert native["envelopemetadata"]["time"] == {"type": "timestamp", "required": True}
-    assert native["dataschemaformat"] == "Protobuf/3.0"
-    assert native["dataschemauri"] == "/schemagroups/g/schemas/s/versions/1.0"
-
-
 @pytest.mark.parametrize(
     ("body", "protocol", "options"),
     [

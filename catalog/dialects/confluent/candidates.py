@@ -83,6 +83,7 @@ def _hashed_parts(
     for reference in references:
         yield from (reference.name, reference.subject, struct.pack(">i", reference.version))
     if metadata is not None:
+        # The mark tells empty metadata from absent metadata.
         yield b"\x01"
         for tag, values in sorted((metadata.tags or {}).items()):
             yield from (tag, *sorted(values))
@@ -252,6 +253,7 @@ async def find_same(
     connection: Connection, scope: Scope, candidate: Candidate, read: RegistrationRow
 ) -> list[SubjectVersion]:
     """The versions in the contexts of a subject that are equal to a schema, as `equal_of` says."""
+    # The row that each registration reads knows this: most new texts need no second query.
     if not read.has_guid:
         return []
     groups = {each.xid for each in scope.contexts.visible_groups(scope.stored.subject.context)}

@@ -159,6 +159,7 @@ class Contexts:
     @classmethod
     async def load(cls, connection: Connection, authority: str, settings: Settings) -> Contexts:
         rows = await schemaids.load_contexts(connection)
+        # Settings are kept by the hash of their content, so no write makes the cache stale.
         missing = [row.xid for row in rows if row.hash not in _remembered]
         if missing:
             for hash, kept in (await schemaids.load_settings(connection, missing)).items():
@@ -166,6 +167,7 @@ class Contexts:
         found = {
             row.xid: SchemaContext(xid=row.xid, authority=row.authority, kept=_remembered[row.hash])
             for row in rows
+            # A group that is deleted between the two queries has no settings.
             if row.hash in _remembered
         }
         while len(_remembered) > _MOST_REMEMBERED:

@@ -46,6 +46,7 @@ async def run_native_versions(context: NodeContext, *, timing: LoopTiming | None
 async def _serve(context: NodeContext, timing: LoopTiming, connection: Connection) -> None:
     refused: OrderedDict[bytes, None] = OrderedDict()
     while True:
+        # Taken before the look, so that a write during the look ends the wait at once.
         ticket = context.database.signal.ticket()
         authority = context.database.node.authority
         found = await schemaids.find_without_id(connection, authority, _TYPES, refused, _BATCH)

@@ -150,6 +150,7 @@ class _Registration:
         names_other = self.wanted and self.given_id is None
         if candidate.is_empty or names_other or scope.config.changes_contracts:
             return None
+        # Not held to the rules for new schemas: the text may be older than a rule.
         candidate, _ = await scope.completed(
             self.request, connection, candidate, self.checks, is_new=False
         )
@@ -228,6 +229,8 @@ class _Registration:
                 id = await ids.take(connection, interaction)
             elif not ids.contexts.exists(ids.context):
                 subjectwrites.put_group(interaction, ids.context)
+            # The writer composes again if other locks are needed: the xid of an earlier run is
+            # replaced.
             written[:] = [resource.version(str(number))]
             # A subject may mix types, and the versions of a resource have one format.
             upserts = [
@@ -277,6 +280,9 @@ class _Registration:
 
         now, ids = before, await ids_in(before)
         if ids.read.contexts != [row.state for row in before.contexts.rows]:
+            # A context was written meanwhile, and may hold settings of the subject. Otherwise the
+            # scope that was read before the locks is still true, and needs no query under the
+            # locks.
             now = await Scope.read(self.request, connection, self.subject, by_alias=False)
             ids = await ids_in(now)
         if (

@@ -267,6 +267,7 @@ async def _delete(request: web.Request, number: int | None) -> list[int]:
         if len(versions) == len(stored.versions):
             _forget_settings(interaction, stored)
 
+    # Only a read tells the group and the resource to lock. `make` reads again under the locks.
     stored = await _read(request)
     if not stored.versions:
         raise errors.subject_not_found(subject)

@@ -66,6 +66,7 @@ class SubjectWrite(Composer):
         return Touched(
             groups=frozenset((self.group,)),
             resources=frozenset((str(self.resource),) if self.resource is not None else ()),
+            # A group counts the ids of its context: two registrations must not read one counter.
             groups_exclusive=True,
         )
 
@@ -117,6 +118,7 @@ def put_versions(
     interaction: Interaction, resource: Xid, versions: Sequence[VersionUpsert]
 ) -> None:
     if not interaction.groups:
+        # Without a body, the upsert only makes a missing group.
         interaction.groups.append(GroupUpsert(xid=resource.group, body=None))
     interaction.resources.append(ResourceUpsert(xid=resource, patch=True, versions=tuple(versions)))
 

@@ -61,6 +61,8 @@ class _Upgrade:
         info |= {name: found[name] for name in ("tags", "externalDocs") if name in found}
         kept = without(found, "channels", "components", "externalDocs", "servers", "tags")
         servers = self._servers(found.get("servers"), "#/servers")
+        # After the rest, which marks the components that are used up, such as traits: they are left
+        # out.
         components = self._components(found.get("components"))
         return {
             **kept,
@@ -290,6 +292,7 @@ class _Downgrade:
         kept = without(found, "channels", "components", "info", "operations", "servers")
         names = self.names
         for pointer, key, each in self._definitions():
+            # References follow in a second pass: their targets may come later in the document.
             if not reference_of(each):
                 names[pointer] = self._add_message(each, key, pointer)
         for pointer, _, each in self._definitions():

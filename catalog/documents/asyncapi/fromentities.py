@@ -122,6 +122,7 @@ class _Translation:
         for id, group in self.messagegroups.items():
             self._add_messages(id, group)
         for id, endpoint in self.endpoints.items():
+            # After all servers and channels: an operation may add some, under keys that are free.
             if _kept(endpoint).get("kind") != "server":
                 self._add_operation(id, endpoint)
         self._add_schemas()
@@ -205,7 +206,7 @@ class _Translation:
         shown = self._shown(endpoint, at)
         to_members(shown, left, DESCRIPTION)
         protocol, options = str(left.pop("protocol", "")), left.get(protocols.OPTIONS) or {}
-        to_members(shown, left, protocols.server_correspondences(protocol))
+        to_members(shown, left, protocols.OF_SERVERS.get(protocol, ()))
         wanted: Members = {"protocol": protocol} if protocol else {}
         made = {n: options.pop(n) for n in ("endpoints", "authorization") if n in options}
         wanted |= {protocols.OPTIONS: made} if made else {}
@@ -346,7 +347,7 @@ class _Translation:
         if not is_detached:
             channel = self._channel_of(id, endpoint, left, protocol, action)
             shown["channel"] = {"$ref": f"#/channels/{escaped(channel)}"}
-            to_members(shown, left, protocols.operation_correspondences(protocol))
+            to_members(shown, left, protocols.OF_OPERATIONS.get(protocol, ()))
             options = left.setdefault(protocols.OPTIONS, {})
             for name, value in protocols.channel_options(
                 self.channels[channel], protocol, action

@@ -192,7 +192,7 @@ _MQTT = (
     ),
     _binding("mqtt", "retain", "retain", bool, default=False),
 )
-_OF_OPERATIONS: Mapping[str, Sequence[Correspondence]] = {
+OF_OPERATIONS: Mapping[str, Sequence[Correspondence]] = {
     _KAFKA: (_binding("kafka", "groupId", "consumergroup"),),
     "MQTT/3.1.1": _MQTT,
     "MQTT/5.0": _MQTT,
@@ -210,21 +210,12 @@ _OF_OPERATIONS: Mapping[str, Sequence[Correspondence]] = {
         }.items()
     ),
 }
-_OF_SERVERS: Mapping[str, Sequence[Correspondence]] = {
+"""The members of operations that protocol options of endpoints express, by protocol."""
+OF_SERVERS: Mapping[str, Sequence[Correspondence]] = {
     "MQTT/3.1.1": (_binding("mqtt", "cleanSession", "cleansession", bool, default=True),),
     "MQTT/5.0": (_binding("mqtt", "cleanSession", "cleanstart", bool),),
 }
-
-
-def operation_correspondences(protocol: str) -> Sequence[Correspondence]:
-    """The members of an operation that protocol options of an endpoint express."""
-    return _OF_OPERATIONS.get(protocol, ())
-
-
-def server_correspondences(protocol: str) -> Sequence[Correspondence]:
-    """The members of a server that protocol options of an endpoint express."""
-    return _OF_SERVERS.get(protocol, ())
-
+"""The members of servers that protocol options of endpoints express, by protocol."""
 
 _CONTENT_TYPE = Correspondence(
     member=("contentType",), attribute=("datacontenttype",), to_attribute=_is_in(str)

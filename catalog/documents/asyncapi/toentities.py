@@ -124,6 +124,7 @@ class _Translation:
         self._servers = self._allot("servers", "endpoints", self._endpoint_ids)
         self._operations = self._allot("operations", "endpoints", self._endpoint_ids)
         self._channels = self._allot("channels", "messagegroups", self._groups)
+        # Every entity has its xid before references are expanded, which turns them into xids.
         self._place_messages()
         self._place_schemas()
         for server in self._servers:
@@ -237,7 +238,7 @@ class _Translation:
         kept = self.source.expand(found, f"#/servers/{escaped(key)}")
         attributes = protocols.server_attributes(kept)
         protocol = _protocol(kept, attributes.get("protocol", ""))
-        to_attributes(kept, attributes, protocols.server_correspondences(protocol))
+        to_attributes(kept, attributes, protocols.OF_SERVERS.get(protocol, ()))
         entity = self._entity("server", key, id, kept)
         self.endpoints[id] = _with_extension({**entity, **attributes}, kept)
 
@@ -284,7 +285,7 @@ class _Translation:
         stated = self._protocol_of(channel) if isinstance(channel, dict) else ""
         if isinstance(channel, dict) and (protocol := _protocol(kept, stated)):
             attributes |= self._operation_options(channel, protocol, str(action))
-            to_attributes(kept, attributes, protocols.operation_correspondences(protocol))
+            to_attributes(kept, attributes, protocols.OF_OPERATIONS.get(protocol, ()))
         entity = self._entity("operation", key, id, kept)
         self.endpoints[id] = _with_extension({**entity, **attributes}, kept)
 

@@ -30,6 +30,7 @@ LABELS: dict[str, Label] = {
     "required": "required",
 }
 NO_KEYS = {"bytes", "double", "float"}
+# Possessive (`++`): a long run of blanks is not tried again in every other division.
 SPACE = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?s:.*?)\*/)*+")
 WORD = re.compile(r"[A-Za-z0-9_.-]+")
 STRING_PART = re.compile(
