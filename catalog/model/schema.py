@@ -11,14 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from catalog.model import standardattributes as standard
 from catalog.model.dotpath import dotted
-from catalog.model.standardattributes import (
-    KEPT_TIMES,
-    META_KEPT,
-    REGISTRY_KEPT,
-    RESOURCE_KEPT,
-    VERSION_KEPT,
-)
 from catalog.model.timestamps import normal_time
 from catalog.model.xid import Xid
 
@@ -226,9 +220,9 @@ class ResourceType:
 
     def __post_init__(self) -> None:
         documents = (self.singular, f"{self.singular}base64") if self.hasdocument else ()
-        version = _settable(self.attributes, (*VERSION_KEPT, *documents))
-        meta = _settable(self.metaattributes, META_KEPT)
-        resource = _settable(self.resourceattributes, RESOURCE_KEPT)
+        version = _settable(self.attributes, (*standard.VERSION_KEPT, *documents))
+        meta = _settable(self.metaattributes, standard.META_KEPT)
+        resource = _settable(self.resourceattributes, standard.RESOURCE_KEPT)
         managed = {*self.attributes, *self.resourceattributes} - {*version, *resource}
         object.__setattr__(self, "version_attributes", version)
         object.__setattr__(self, "meta_attributes", meta)
@@ -299,7 +293,7 @@ class Model:
     managed: frozenset[str] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        own = _settable(self.attributes, (*self.groups, *REGISTRY_KEPT))
+        own = _settable(self.attributes, (*self.groups, *standard.REGISTRY_KEPT))
         object.__setattr__(self, "own_attributes", own)
         object.__setattr__(self, "managed", frozenset({*self.attributes} - {*own}))
 
@@ -334,7 +328,7 @@ def _expanded(attributes: Mapping[str, Attribute]) -> dict[str, Any]:
 
 def _settable(attributes: Mapping[str, Attribute], withheld: Iterable[str]) -> Definitions:
     """The attributes that clients set, and read-only attributes with a default value."""
-    kept_back = {*KEPT_TIMES, *withheld}
+    kept_back = {*standard.KEPT_TIMES, *withheld}
     return Definitions(
         {
             name: attribute

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from catalog.indexing.references import BASES, attribute_references
-from catalog.messages.definition import reference_targets
+from catalog.messages.definition import path_within, reference_targets
 from catalog.messages.message import pointer
 from catalog.model.xid import Xid
 from catalog.rules.fault import EntityLookup, Fault, Rule, Subject, family
@@ -54,10 +54,9 @@ def _without_part(xid: Xid) -> Xid | None:
 
 def _group(value: str, lookup: EntityLookup) -> tuple[Xid, ...]:
     """The target of a reference to a group, which `reference_targets` does not find."""
-    for base in lookup.bases:
-        value = value.removeprefix(base) if value.startswith(f"{base}/") else value
+    path, _ = path_within(value, lookup.bases)
     try:
-        xid = Xid.parse(value.removeprefix("#"))
+        xid = Xid.parse(path)
     except ValueError:
         return ()
     return (xid,) if xid.kind == "group" else ()

@@ -15,10 +15,7 @@ from catalog.store.database import Connection
 from catalog.store.locks import MustBeginAgain, Touched
 from catalog.writing import versionorder
 from catalog.writing.outcome import Outcome
-from catalog.writing.transaction import Composer, touched_by
-
-_MOST_GROUPS = 100
-_MANY_ENTITIES = 100
+from catalog.writing.transaction import MANY_ENTITIES, Composer, touched_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +116,16 @@ class Apply(Composer):
 
     @property
     def is_large(self) -> bool:
-        return self.ownership.prunes or self.interaction.size > _MANY_ENTITIES
+        return self.ownership.prunes or self.interaction.size > MANY_ENTITIES
 
     def locks(self) -> Touched:
         owned = self.ownership
-        groups = set(touched_by(self._composed(), 0).groups)
+        touched = touched_by(self._composed(), 0)
         return Touched(
-            groups=frozenset(groups - {"/"}),
+            groups=touched.groups - {"/"},
             groups_exclusive=True,
             registry_exclusive=owned.prunes and bool(owned.scopes or owned.set),
-            catalog_exclusive=len(groups) > _MOST_GROUPS or Xid() in owned.scopes,
+            catalog_exclusive=touched.catalog_exclusive or Xid() in owned.scopes,
         )
 
     async def compose(self, connection: Connection) -> Interaction:

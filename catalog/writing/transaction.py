@@ -30,8 +30,8 @@ from catalog.writing.permission import check_interaction, seen_among
 
 # With more resources, their groups are locked, and with more groups, the whole catalog.
 _MOST_LOCKS = 200
-# Interactions with more entities are planned outside of locks.
-_MANY_ENTITIES = 100
+MANY_ENTITIES = 100
+"""Interactions with more entities are planned outside of locks."""
 CLOSED_TO_CLIENTS: frozenset[Refusal] = frozenset({"closed", "model", "reserved"})
 """The positions of the gate, and the reservations, at which clients may not write entities."""
 
@@ -91,7 +91,7 @@ class Composed(Composer):
     @property
     def is_large(self) -> bool:
         deletes = self.interaction.deletes
-        return self.interaction.size > _MANY_ENTITIES or any(
+        return self.interaction.size > MANY_ENTITIES or any(
             delete.xid.kind == "group" for delete in deletes
         )
 

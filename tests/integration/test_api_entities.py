@@ -155,18 +155,6 @@ async def test_delete_checks_the_epoch_flag(node: Node, path: str) -> None:
     assert (gone.status, assert_problem(gone)["type"]) == (404, f"{SPEC}not_found")
 
 
-async def test_deleting_takes_everything_below_along(node: Node) -> None:
-    """core/spec.md, "Deleting Entities"."""
-    await node.put(f"{MESSAGE}/versions/1")
-    await node.put(f"{MESSAGE}/versions/2")
-    await node.put("/messagegroups/g0/messages/m")
-    assert (await node.send("DELETE", GROUP)).status == 204
-    for path in (GROUP, MESSAGE, f"{MESSAGE}/meta", VERSION, f"{MESSAGE}/versions/2"):
-        assert (await node.send("GET", path)).status == 404, path
-    assert (await node.get("/"))["messagegroupscount"] == 1
-    assert (await node.get("/messagegroups/g0"))["messagescount"] == 1
-
-
 async def test_a_map_of_deletes_may_check_epochs_and_skips_what_is_missing(node: Node) -> None:
     """core/spec.md, "Deleting Entities": the three shapes of the map."""
     await node.send("POST", "/messagegroups", {f"g{n}": {} for n in range(5)})

@@ -127,15 +127,6 @@ async def test_ancestors_exist_and_form_no_circle(node: Node, versions: Any, err
     assert await node.state() == before
 
 
-async def test_an_ancestor_can_be_named_and_is_kept_when_it_is_not(node: Node) -> None:
-    """core/spec.md, "ancestorid Attribute"."""
-    await node.send("POST", f"{FILE}/versions", {"1": {}, "2": {}})
-    await node.put(f"{FILE}/versions/3", {"ancestorid": "1"})
-    await node.put(f"{FILE}/versions/3", {"name": "n"})
-    await node.put(f"{FILE}/versions/4", {"ancestorid": "4"})
-    assert await ancestors(node) == {"1": "1", "2": "1", "3": "1", "4": "4"}
-
-
 async def test_a_new_version_can_be_a_root_under_an_id_that_the_server_gives(node: Node) -> None:
     """core/spec.md, "ancestorid Attribute": `request` is the version itself."""
     await node.put(f"{FILE}/versions/1")

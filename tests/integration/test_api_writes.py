@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import HTTP, SPEC, Node, assert_problem, fresh_node
+from tests.integration.conftest import SPEC, Node, assert_problem, fresh_node
 
 FILES: dict[str, Any] = {
     "files": {"singular": "file", "hasdocument": False},
@@ -163,18 +163,6 @@ async def test_media_types_come_with_documents(node: Node) -> None:
     ):
         answer = await node.send(method, details, body)
         assert answer.json.get("contenttype") == expected, (method, body)
-
-
-async def test_an_empty_map_of_versions_needs_a_resource(node: Node) -> None:
-    """core/http.md, "missing_versions"."""
-    for method in ("POST", "PATCH"):
-        problem = assert_problem(await node.send(method, f"{FILE}/versions", {}))
-        assert problem["type"] == f"{HTTP}missing_versions"
-        assert problem["subject"] == f"{FILE}/versions"
-    await node.put(FILE)
-    before = await node.state()
-    assert (await node.send("POST", f"{FILE}/versions", {})).json == {}
-    assert (await node.state())[0] == before[0]
 
 
 @pytest.mark.parametrize(

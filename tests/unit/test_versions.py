@@ -57,26 +57,6 @@ def test_by_hand_ids_decide_between_versions_created_at_once_in_any_case() -> No
     assert last(versions, "manual") == "C"
 
 
-def test_by_hand_ancestors_stay_what_clients_made_them() -> None:
-    versions = [version("a", 5, ancestor="b"), version("b", 9)]
-    assert assign_ancestors(versions, "manual") == {"a": "b", "b": "b"}
-
-
-def test_versions_follow_the_time_of_their_creation() -> None:
-    versions = [version("a", 3, 1), version("b", 1, 2), version("c", 2, 3)]
-    assert chain(versions, "createdat") == "b c a"
-
-
-def test_versions_follow_the_time_of_their_modification() -> None:
-    versions = [version("a", 3, 1), version("b", 1, 2), version("c", 2, 3)]
-    assert chain(versions, "modifiedat") == "a b c"
-
-
-@pytest.mark.parametrize("mode", ["createdat", "modifiedat"])
-def test_ids_order_versions_of_the_same_time_in_any_case(mode: str) -> None:
-    assert chain([version("b"), version("A"), version("C")], mode) == "A b C"
-
-
 def test_semantic_versions_follow_their_precedence() -> None:
     order = (
         "1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0 1.9.0 1.10.0"
