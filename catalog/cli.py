@@ -339,8 +339,8 @@ def demo(
     kafka: Annotated[
         str | None,
         typer.Option(
-            help="A broker of Kafka (wide). Without it, the demo starts Kafka's own jars, if the "
-            "tests have fetched them.",
+            help="A broker of Kafka (wide), as of `docker run -p 9092:9092 apache/kafka`, through "
+            "which one of the sources publishes. Without it, that source pushes.",
             metavar="HOST:PORT",
         ),
     ] = None,

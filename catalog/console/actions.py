@@ -324,6 +324,7 @@ def _answer_route(action: Action) -> Route:
             question = await action.ask(page, form)
             return await ask(page, question, form, error.fault, error.fields, status=400)
         except Refused as error:
+            # A session that has ended leads to the log-in, as on every page.
             if error.problem.status == 401:
                 raise
             question, fault = await action.ask(page, form), refusal_in_words(error)

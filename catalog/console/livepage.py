@@ -60,6 +60,7 @@ async def _watch(page: ConsolePage, bound: asyncio.Timeout) -> None:
     while True:
         await asyncio.sleep(_CHECK_SECONDS)
         if not await has_session(page.request):
+            # The timeout cancels the handler even while it waits for a browser that does not read.
             bound.reschedule(0)
             return
 

@@ -88,6 +88,8 @@ async def _renewed(
     Most providers take a refresh token once: of several requests, one asks, and the rest wait.
     """
     context, digest = request[CONTEXT], _digest(secret)
+    # The mark is committed before the provider is asked: the others see it at once, and a slow
+    # provider holds no connection of the database.
     async with context.database.transaction() as connection:
         is_first = await consolesessions.begin_renewal(connection, digest, datetime.now(UTC))
     if not is_first:
@@ -96,6 +98,7 @@ async def _renewed(
         found = await CodeLogin(request, context.settings, "").renewed(tokens.refresh)
     except LoginFailed as error:
         if not error.is_final:
+            # The tokens are renewed early, so the present one may be valid until the next attempt.
             return tokens
         async with context.database.transaction() as connection:
             await consolesessions.remove_session(connection, digest)
@@ -198,9 +201,6 @@ def _sealed(secret: str, tokens: ProviderTokens) -> bytes:
 
 def _opened(secret: str, sealed: bytes) -> ProviderTokens:
     texts = _keys_of(secret).open(sealed, _place_of(secret))
-    if not texts.startswith(b"["):
-        # A session from before an upgrade.
-        return ProviderTokens(access=texts.decode())
     access, refresh, expiresat = orjson.loads(texts)
     return ProviderTokens(access=access, refresh=refresh, expiresat=expiresat)
 

@@ -12,12 +12,19 @@ from pathlib import Path
 from catalog.client import ClientError
 from catalog.commands.console import escaped
 from catalog.demo.federation import Federation, NodeFailed, free_ports, open_federation
-from catalog.demo.kafkabroker import NoBroker, open_broker
 from catalog.demo.proof import prove_by_digests, prove_by_spark
 from catalog.demo.screen import Screen, Unexpected
 from catalog.demo.staticserver import StaticServer, open_static_server
 from catalog.demo.steps import documents_of, merged, run_steps
-from catalog.demo.topologies import HUB, REGIONS, WIDE, Demo, Source, settings_of
+from catalog.demo.topologies import (
+    HUB,
+    REGIONS,
+    WIDE,
+    WIDE_WITHOUT_KAFKA,
+    Demo,
+    Source,
+    settings_of,
+)
 from catalog.store.connections import EmbeddedPostgresError
 
 INTERRUPTED = 130
@@ -40,13 +47,13 @@ def run_wide_demo(*, kafka: str | None, stay: bool) -> int:
     """Run the demo of the wide topology.
 
     Args:
-        kafka: the host and port of a broker; without a broker, the demo starts its own.
+        kafka: the host and port of a broker; without a broker, every node pushes.
         stay: keep the nodes running in the end, until Ctrl-C.
 
     Returns:
         the exit code: 0, or 1 if a step failed.
     """
-    return _run(WIDE, kafka, prove_by_digests, stay=stay)
+    return _run(WIDE if kafka else WIDE_WITHOUT_KAFKA, kafka, prove_by_digests, stay=stay)
 
 
 def _run(
@@ -90,7 +97,7 @@ async def _run_steps(
             except (Unexpected, NodeFailed, ClientError) as failure:
                 _show_failure(screen, federation, failure)
                 return 1
-    except (EmbeddedPostgresError, NodeFailed, NoBroker) as error:
+    except (EmbeddedPostgresError, NodeFailed) as error:
         screen.console.print(f"[bold red]The demo could not begin.[/] {escaped(str(error))}")
         return 1
     return 0
@@ -100,17 +107,13 @@ async def _run_steps(
 async def _open_demo(
     screen: Screen, federation: Federation, sources: tuple[Source, ...], kafka: str | None
 ) -> AsyncIterator[Demo]:
-    """A demo with the foreign servers and the broker that its sources need."""
+    """A demo with the foreign servers that its sources need."""
     async with contextlib.AsyncExitStack() as stack:
         found: dict[Source, StaticServer | None] = {}
-        topic = ""
+        # The broker may have topics of earlier demos.
+        topic = f"kafka://{kafka}/concord-demo-{secrets.token_hex(4)}" if kafka else ""
         for source in sources:
             found[source] = None
-            if source.way == "kafka":
-                broker = open_broker(kafka, federation.directory / "kafka")
-                topic = f"kafka://{await stack.enter_async_context(broker)}/concord-demo-"
-                # A given broker may have topics of earlier demos.
-                topic += secrets.token_hex(4)
             if source.is_foreign:
                 [port] = free_ports(1)
                 server = open_static_server(source.name, merged(documents_of(source)), port)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from catalog.client import Client
 from catalog.demo.eventsink import Event
@@ -65,6 +65,9 @@ WIDE = (
     Source(name="nordic", documents=("eu/hsl-hfp", "eu/entsoe"), way="push"),
     Source(name="us", documents=("us/noaa", "us/nws-alerts", "us/bluesky"), way="kafka"),
     Source(name="agency", documents=("us/noaa-ndbc", "us/usgs-iv"), way="walk"),
+)
+WIDE_WITHOUT_KAFKA = tuple(
+    replace(source, way="push") if source.way == "kafka" else source for source in WIDE
 )
 
 
