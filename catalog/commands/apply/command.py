@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,6 +30,7 @@ from catalog.commands.console import (
     on_node,
     progress_bar,
 )
+from catalog.commands.optionsets import with_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,25 +68,33 @@ CheckEpochs = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredDocuments:
+    """The options that `apply` and `diff` share."""
+
+    paths: Documents
+    prune: Prune = False
+    scopes: Scopes = None
+    set_name: Set = ""
+    allow_empty: AllowEmpty = False
+    migrate: Migrate = False
+    keep_unknown: KeepUnknown = False
+    check_epochs: CheckEpochs = False
+    quiet: Quiet = False
+    verbose: Verbose = False
+    as_json: AsJson = False
+    url: Url = DEFAULT_URL
+
+
 @app.command()
+@with_options(desired=DesiredDocuments)
 def apply(
-    paths: Documents,
-    prune: Prune = False,
-    scopes: Scopes = None,
-    set_name: Set = "",
+    desired: DesiredDocuments,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the changes without making them.")
     ] = False,
     yes: Yes = False,
-    allow_empty: AllowEmpty = False,
-    migrate: Migrate = False,
-    keep_unknown: KeepUnknown = False,
-    check_epochs: CheckEpochs = False,
     follow: Follow = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
 ) -> None:
     """Make a catalog equal to documents, in one transaction if the documents fit into one request.
 
@@ -111,24 +121,34 @@ def apply(
     could not do its work. With --dry-run: 0 equal; 1 different; 2 the changes could not be found
     out.
     """
+    _apply(desired, dry_run=dry_run, yes=yes, follow=follow)
+
+
+def _apply(
+    desired: DesiredDocuments, *, dry_run: bool, yes: bool = False, follow: bool = False
+) -> None:
     from catalog.commands.apply.requests import ApplyOptions
     from catalog.commands.documentfile import read_documents
 
+    prune, scopes = desired.prune, desired.scopes
     if scopes and not prune:
         fail("--scope limits what --prune deletes.", "Add --prune, or leave --scope out.")
-    if scopes and set_name:
+    if scopes and desired.set_name:
         fail("A set owns all entities that its applies wrote.", "Leave --scope out.")
     options = ApplyOptions(
         prune=prune,
         scopes=tuple(scopes or ()),
-        set=set_name,
-        allow_empty=allow_empty,
-        check_epochs=check_epochs,
+        set=desired.set_name,
+        allow_empty=desired.allow_empty,
+        check_epochs=desired.check_epochs,
     )
 
     async def applied(client: Client) -> ApplyResult:
         documents = read_documents(
-            paths, migrate=migrate, keep_unknown=keep_unknown, allow_empty=allow_empty
+            desired.paths,
+            migrate=desired.migrate,
+            keep_unknown=desired.keep_unknown,
+            allow_empty=desired.allow_empty,
         )
         refuse_losses(documents)
         groups = [document.groups for document in documents] if follow else []
@@ -142,31 +162,19 @@ def apply(
             preview = await _send(client, requests, dry_run=True)
             if dry_run or preview.failure is not None:
                 return preview
-            agree_on_deletions(preview, verbose=verbose)
+            agree_on_deletions(preview, verbose=desired.verbose)
         return await _send(client, requests, dry_run=False)
 
-    result = on_node(url, applied)
-    show_result(result, quiet=quiet, verbose=verbose, as_json=as_json)
+    result = on_node(desired.url, applied)
+    show_result(result, quiet=desired.quiet, verbose=desired.verbose, as_json=desired.as_json)
     if result.failure is not None:
         raise typer.Exit(NO if result.is_refused and not dry_run else CANNOT)
     raise typer.Exit(NO if dry_run and result.changes else 0)
 
 
 @app.command()
-def diff(
-    paths: Documents,
-    prune: Prune = False,
-    scopes: Scopes = None,
-    set_name: Set = "",
-    allow_empty: AllowEmpty = False,
-    migrate: Migrate = False,
-    keep_unknown: KeepUnknown = False,
-    check_epochs: CheckEpochs = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
+@with_options(desired=DesiredDocuments)
+def diff(desired: DesiredDocuments) -> None:
     """Show what `concord apply` would create (+), change (~) and delete (-). Nothing is written.
 
     The node checks the documents as for an apply, so violations are shown, too. Deletions are
@@ -179,21 +187,7 @@ def diff(
     Exit codes: 0 equal; 1 different; 2 the difference could not be found out, for instance since
     the documents break a rule.
     """
-    apply(
-        paths,
-        prune=prune,
-        scopes=scopes,
-        set_name=set_name,
-        dry_run=True,
-        allow_empty=allow_empty,
-        migrate=migrate,
-        keep_unknown=keep_unknown,
-        check_epochs=check_epochs,
-        quiet=quiet,
-        verbose=verbose,
-        as_json=as_json,
-        url=url,
-    )
+    _apply(desired, dry_run=True)
 
 
 async def _requests(
