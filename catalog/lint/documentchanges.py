@@ -27,6 +27,8 @@ _FOLLOWING = frozenset(
     | {f"{check}{end}" for check in (COMPATIBILITY, FORMAT) for end in ("", "reason")}
 )
 _LONGEST_VALUE = 200
+# The members with a text or number in the order of the JSON form.
+_MEMBERS = ("file", "line", "pointer", "subject", "kind", "former", "rule", "reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +84,7 @@ class DocumentChange:
         return f"compatible ({self.rule})" if self.is_compatible else f"breaking ({self.rule})"
 
     def as_json(self) -> dict[str, Any]:
-        shown = {
-            "file": self.file,
-            "line": self.line,
-            "pointer": self.pointer,
-            "subject": self.subject,
-            "kind": self.kind,
-            "former": self.former,
-            "rule": self.rule,
-            "reason": self.reason,
-        }
-        told = {name: value for name, value in shown.items() if value}
+        told = {name: value for name in _MEMBERS if (value := getattr(self, name))}
         if self.is_compatible is not None:
             told["compatible"] = self.is_compatible
         told["fields"] = [each.as_json() for each in self.fields]

@@ -13,12 +13,13 @@ import orjson
 from catalog.dialects.registry04.names import CLOUDEVENTS_ENVELOPE, Json
 from catalog.documents.rewrites.protocols import (
     AMQP_SECTIONS,
+    OTHERS,
     PLAIN_OPTIONS,
-    admitted_types,
-    dependent_attributes,
+    AdmittedTypes,
+    amqp_types,
+    event_types,
     family,
 )
-from catalog.model.schema import Attribute
 
 _PROPERTY = ("description", "specurl", "type", "value", "required")
 _SAME_AS = {"symbol": "string", "uri": "string", "urireference": "string"}
@@ -44,8 +45,7 @@ def native_metadata(format: str, metadata: Json) -> Any:
         format: the standard's name of the envelope or protocol.
     """
     if format == CLOUDEVENTS_ENVELOPE:
-        types = dependent_attributes("envelope", CLOUDEVENTS_ENVELOPE, "envelopemetadata")
-        return _properties(metadata.get("attributes"), types, None)
+        return _properties(metadata.get("attributes"), event_types())
     if format == "AMQP/1.0":
         return _to_amqp(metadata)
     if format not in _PLAIN_ATTRIBUTES:
@@ -87,13 +87,10 @@ def _property(value: Any, admitted: Sequence[str]) -> Any:
     return native
 
 
-def _properties(section: Any, types: Mapping[str, Attribute], others: Attribute | None) -> Any:
+def _properties(section: Any, types: AdmittedTypes) -> Any:
     if not isinstance(section, dict):
         return section
-    return {
-        name: _property(value, admitted_types(types.get(name, others)))
-        for name, value in section.items()
-    }
+    return {name: _property(one, types.get(name, types[OTHERS])) for name, one in section.items()}
 
 
 def _value_of(property: Any) -> Any:
@@ -115,9 +112,9 @@ def _wrapped(native: Json, names: Mapping[str, str]) -> Json:
 
 
 def _to_amqp(metadata: Json) -> Json:
-    types = dependent_attributes("protocol", "AMQP/1.0", "protocoloptions")
+    types = amqp_types()
     native: Json = {
-        name: _properties(metadata[name], types[name].attributes, types[name].item)
+        name: _properties(metadata[name], types[name])
         for name in ("properties", *AMQP_SECTIONS)
         if name in metadata
     }

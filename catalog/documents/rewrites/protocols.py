@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from catalog.documents.rewriter import DocumentPart, RewriteRule
 from catalog.documents.rewrites.attributes import lower_keys
@@ -24,6 +24,10 @@ PLAIN_OPTIONS: Mapping[str, tuple[str, ...]] = {
 }
 _GONE = {"kafka": ("timestamp",)}
 _LISTS = {"mqtt": ("user_properties",), "http": ("headers", "query"), "nats": ("headers",)}
+# The types that the standard admits for the properties of a section, by name; no types if it admits
+# every type. Properties that the standard does not name are at the name `*`.
+AdmittedTypes: TypeAlias = Mapping[str, tuple[str, ...]]
+OTHERS = "*"
 _SYMBOLS = ("content-type", "content-encoding")
 
 _MEMBERS = frozenset({"description", "name", "required", "specurl", "value"})
@@ -218,31 +222,21 @@ def _rewrite_headers(headers: DocumentPart) -> None:
 
 def rewrite_envelope_types(metadata: DocumentPart) -> None:
     """Rewrite the types of the attributes of a CloudEvent."""
-    standard = dependent_attributes("envelope", "CloudEvents/1.0", "envelopemetadata")
-    _rewrite_types(metadata, standard, None)
+    _rewrite_types(metadata, event_types())
 
 
 def _rewrite_section_types(options: DocumentPart, section: str) -> None:
     """Rewrite the types of the properties in a section of an AMQP message."""
-    definition = dependent_attributes("protocol", "AMQP/1.0", "protocoloptions").get(section)
-    if definition is not None and (found := options.inside(section)) is not None:
-        _rewrite_types(found, definition.attributes, definition.item)
+    if (found := options.inside(section)) is not None:
+        _rewrite_types(found, amqp_types()[section])
 
 
-def _rewrite_types(
-    properties: DocumentPart, standard: Mapping[str, Attribute], item: Attribute | None
-) -> None:
+def _rewrite_types(properties: DocumentPart, admitted: AdmittedTypes) -> None:
     for name, declared in properties.parts():
-        _rewrite_type(declared, admitted_types(standard.get(name, item)))
+        _rewrite_type(declared, admitted.get(name, admitted[OTHERS]))
 
 
-def admitted_types(definition: Attribute | None) -> list[str]:
-    """The types that the standard admits for a property; empty if it admits every type."""
-    kind = definition.attributes.get("type") if definition is not None else None
-    return [] if kind is None else [*map(str, kind.enum)]
-
-
-def _rewrite_type(declared: DocumentPart, admitted: list[str]) -> None:
+def _rewrite_type(declared: DocumentPart, admitted: Sequence[str]) -> None:
     """Give a property a type that the standard admits.
 
     A type that becomes `string` is kept in the extension `older`, and the check of messages uses
@@ -258,7 +252,7 @@ def _rewrite_type(declared: DocumentPart, admitted: list[str]) -> None:
     same = _SAME.get(kind, kind)
     if same != kind and (same in admitted or not admitted):
         declared.set("type", same, _RENAMED)
-    elif admitted == ["timestamp"]:
+    elif admitted == ("timestamp",):
         declared.set("type", "timestamp", _TIME)
     elif "string" in admitted:
         declared.entity.keep(declared.pointer_of("type"), kind)
@@ -266,7 +260,27 @@ def _rewrite_type(declared: DocumentPart, admitted: list[str]) -> None:
 
 
 @cache
-def dependent_attributes(selector: str, value: str, name: str) -> Mapping[str, Attribute]:
+def event_types() -> AdmittedTypes:
+    """The types that the standard admits for the attributes of a CloudEvent."""
+    return _admitted(_dependent("envelope", "CloudEvents/1.0", "envelopemetadata"), None)
+
+
+@cache
+def amqp_types() -> Mapping[str, AdmittedTypes]:
+    """The types that the standard admits for the properties of an AMQP message, by section."""
+    sections = _dependent("protocol", "AMQP/1.0", "protocoloptions")
+    return {name: _admitted(one.attributes, one.item) for name, one in sections.items()}
+
+
+def _admitted(definitions: Mapping[str, Attribute], others: Attribute | None) -> AdmittedTypes:
+    admitted = {}
+    for name, definition in (*definitions.items(), (OTHERS, others)):
+        kind = definition.attributes.get("type") if definition is not None else None
+        admitted[name] = () if kind is None else tuple(map(str, kind.enum))
+    return admitted
+
+
+def _dependent(selector: str, value: str, name: str) -> Mapping[str, Attribute]:
     """The members of an attribute of messages that depends on the value of another attribute.
 
     The default model is the only list of the types that the standard admits.
