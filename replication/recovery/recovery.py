@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import get_args
 
 import aiohttp
 from aiohttp import web
@@ -52,9 +51,8 @@ _EVERYTHING = Touched(catalog_exclusive=True)
 
 async def get_recovery(request: web.Request) -> operations.RecoveryAnswer:
     """Show the current recovery, or the last recovery."""
-    context = request[CONTEXT]
-    async with context.database.snapshot() as connection:
-        return _answer(context, await _existing(connection, request))
+    async with request[CONTEXT].database.snapshot() as connection:
+        return await _answer(connection, request)
 
 
 async def begin_recovery(
@@ -67,8 +65,9 @@ async def begin_recovery(
     true.
     """
     context = request[CONTEXT]
-    sources = list(dict.fromkeys(wanted.sources))
-    shown = {url: peer_credential(wanted.credentials.get(url), request.path) for url in sources}
+    shown = {
+        url: peer_credential(wanted.credentials.get(url), request.path) for url in wanted.sources
+    }
     for url, credential in shown.items():
         refusal = why_refused(url, context.settings)
         if url in (context.public_base, context.settings.public_url):
@@ -79,9 +78,6 @@ async def begin_recovery(
         check_credential(credential, url, context.settings, request.path)
     if not query.force:
         await _ask(context, shown, request.path)
-    terms = recoveries.RecoveryTerms(
-        named=wanted.trust, is_unsigned_taken=wanted.unsigned, allowed=wanted.allow
-    )
     async with context.database.transaction() as connection:
         await lock_and_load(connection, _EVERYTHING)
         keys, table = context.keys, "recovery_sources"
@@ -89,8 +85,15 @@ async def begin_recovery(
             url: await seal_credential(connection, keys, credential, table, url)
             for url, credential in shown.items()
         }
-        await recoveries.begin(connection, sources, datetime.now(UTC), terms, sealed)
-        return _answer(context, await _existing(connection, request))
+        await recoveries.begin(
+            connection,
+            sealed,
+            datetime.now(UTC),
+            named=wanted.trust,
+            is_unsigned_taken=wanted.unsigned,
+            allowed=wanted.allow,
+        )
+        return await _answer(connection, request)
 
 
 async def abort_recovery(request: web.Request) -> operations.RecoveryAnswer:
@@ -107,7 +110,7 @@ async def abort_recovery(request: web.Request) -> operations.RecoveryAnswer:
             await recoveries.end(connection, recovery, "aborted", datetime.now(UTC))
         except recoveries.RecoveryReplaced as error:
             raise NotFound(request.path) from error
-        return _answer(context, await _existing(connection, request))
+        return await _answer(connection, request)
 
 
 async def change_recovery(
@@ -134,7 +137,7 @@ async def change_recovery(
         if wanted.allow is not None:
             await recoveries.allow(connection, recovery, wanted.allow)
         await recoveries.move_on(connection, recovery, state, "closed")
-        return _answer(context, await _existing(connection, request))
+        return await _answer(connection, request)
 
 
 async def list_findings(request: web.Request, page: PageQuery) -> web.Response:
@@ -146,8 +149,7 @@ async def list_findings(request: web.Request, page: PageQuery) -> web.Response:
     async with request[CONTEXT].database.acquire() as connection:
         found = await recoveries.findings(connection, page.after, limit + 1)
     headers = next_page(request, limit, found[limit - 1].origin) if len(found) > limit else {}
-    shown = operations.RecoveryFindings(findings=[_show_finding(each) for each in found[:limit]])
-    return model_response(shown, headers=headers)
+    return model_response(operations.RecoveryFindings(findings=found[:limit]), headers=headers)
 
 
 async def _existing(connection: Connection, request: web.Request) -> recoveries.Recovery:
@@ -197,49 +199,8 @@ async def _ask(context: Context, shown: Mapping[str, PeerCredential], subject: s
         )
 
 
-def _answer(context: Context, recovery: recoveries.Recovery) -> operations.RecoveryAnswer:
-    counts = {state: recovery.counts.get(state, 0) for state in get_args(operations.ChoiceState)}
-    return operations.RecoveryAnswer(
-        authority=context.database.node.authority,
-        state=recovery.state,
-        writes=recovery.gate,
-        startedat=recovery.startedat,
-        endedat=recovery.endedat,
-        sources=[
-            operations.RecoverySourceAnswer(
-                url=source.url,
-                instance=source.instance,
-                differing=source.origins,
-                isread=source.is_read,
-                unproven=source.unproven,
-            )
-            for source in recovery.sources
-        ],
-        **counts,
-        diverged=recovery.diverged,
-        keys=None if recovery.keys is None else [*recovery.keys],
-        allowed=recovery.allowed,
-        failures=recovery.failures,
-        error=recovery.error,
-        nextattemptat=recovery.nextattemptat,
-    )
-
-
-def _show_finding(finding: recoveries.RecoveryFinding) -> operations.RecoveryFindingAnswer:
-    detail = finding.detail
-    if finding.rivals > 1:
-        detail = (
-            f"{finding.rivals} copies of this epoch differ; the one that is taken was at "
-            f"{finding.votes}. {detail}".strip()
-        )
-    return operations.RecoveryFindingAnswer(
-        origin=finding.origin,
-        epoch=finding.epoch,
-        deleted=finding.is_deleted,
-        state=finding.state,
-        rivals=finding.rivals,
-        detail=detail,
-    )
+async def _answer(connection: Connection, request: web.Request) -> operations.RecoveryAnswer:
+    return operations.RecoveryAnswer.model_validate(await _existing(connection, request))
 
 
 _MOST_LINKS = 10_000

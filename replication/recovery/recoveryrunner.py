@@ -135,7 +135,7 @@ class RecoveryRunner:
 
     async def _read(self, recovery: Recovery) -> None:
         for source in recovery.sources:
-            if not source.is_read:
+            if not source.isread:
                 peer = await self._peer(source)
                 await survey(Replica(context=self._context, peer=peer), source)
         async with self._database.transaction() as connection:

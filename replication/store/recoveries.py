@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from catalog.operations.recovery import ChoiceState, RecoveryState
+from catalog.operations.recovery import ChoiceState, RecoveryFindingAnswer, RecoveryState
 from catalog.store.database import Connection
 from catalog.store.locks import Gate
 from catalog.store.queries import Queries
@@ -28,7 +28,7 @@ class RecoveryReplaced(Exception):
 class RecoverySource:
     """A catalog with copies of this node's entities.
 
-    After the catalog `is_read`, `origins` is the number of copies that differ from this node's
+    After the catalog `isread`, `differing` is the number of copies that differ from this node's
     entities, and `unproven` the number of copies without a valid signature. `sealed` is the
     encrypted credential for the catalog.
     """
@@ -36,46 +36,43 @@ class RecoverySource:
     number: int
     url: str
     instance: UUID | None
-    origins: int
+    differing: int
     unproven: int
-    is_read: bool
+    isread: bool
     sealed: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """The current or last recovery, with the `gate` of the node.
+    """The current or last recovery.
 
-    `counts` has the numbers of choices by state, `diverged` the number of choices with rival
-    copies. After a failure, the recovery continues at `nextattemptat`. Copies have to be signed by
-    a key of `keys`, which is `None` while the keys are unknown, and empty if no signature is
-    needed; `named` has the keys that the operator has named. `allowed` is the number of entities
-    that the recovery may delete.
+    `writes` is the gate of the node. `wanted` to `buried` are the numbers of choices by state,
+    `diverged` is the number of choices with rival copies. After a failure, the recovery continues
+    at `nextattemptat`. Copies have to be signed by a key of `keys`, which is `None` while the keys
+    are unknown, and empty if no signature is needed; `named` has the keys that the operator has
+    named. `allowed` is the number of entities that the recovery may delete.
     """
 
+    authority: str
     state: RecoveryState
-    gate: Gate
+    writes: Gate
     startedat: datetime
     endedat: datetime | None
     failures: int
     nextattemptat: datetime | None
     error: str | None
     sources: Sequence[RecoverySource]
-    counts: dict[ChoiceState, int]
+    wanted: int
+    taken: int
+    kept: int
+    partial: int
+    refused: int
+    buried: int
     diverged: int
     named: Sequence[str]
     is_unsigned_taken: bool
     keys: Sequence[str] | None
     allowed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryTerms:
-    """The terms of an operator for a recovery: keys, copies without signatures, deletions."""
-
-    named: Sequence[str] = ()
-    is_unsigned_taken: bool = False
-    allowed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,44 +100,29 @@ class WantedCopy:
 
     origin: str
     epoch: int
-    is_deleted: bool
     digest: bytes
     source: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryFinding:
-    """A choice that an operator should see.
-
-    The choice was refused or buried, or `rivals` copies of its epoch differ and `votes` catalogs
-    have the chosen copy.
-    """
-
-    origin: str
-    epoch: int
-    is_deleted: bool
-    votes: int
-    rivals: int
-    state: ChoiceState
-    detail: str
-
-
 async def begin(
     connection: Connection,
-    urls: Sequence[str],
+    sources: Mapping[str, bytes | None],
     at: datetime,
-    terms: RecoveryTerms,
-    sealed: Mapping[str, bytes | None] | None = None,
+    *,
+    named: Sequence[str] = (),
+    is_unsigned_taken: bool = False,
+    allowed: int = 0,
 ) -> None:
     """Begin a recovery in place of the former recovery. The caller has locked the whole catalog.
 
     Args:
-        sealed: the encrypted credentials for the sources, by URL.
+        sources: the encrypted credentials for the sources, by URL.
+        named, is_unsigned_taken, allowed: the terms of the operator, as in `Recovery`.
     """
-    shown = [(sealed or {}).get(url) for url in urls]
-    granted = terms.named, terms.is_unsigned_taken, terms.allowed
+    granted = named, is_unsigned_taken, allowed
     await connection.execute(_queries.forget)
-    await connection.execute(_queries.begin, urls, at, *granted, shown)
+    urls, sealed = list(sources), list(sources.values())
+    await connection.execute(_queries.begin, urls, at, *granted, sealed)
     await connection.execute(_queries.set_gate, "closed")
     await connection.execute(_queries.announce)
 
@@ -150,16 +132,8 @@ async def read(connection: Connection) -> Recovery | None:
     row = await connection.fetchrow(_queries.read)
     if row is None:
         return None
-    stored = dict(row)
-    counts: dict[ChoiceState, int] = {"taken": stored.pop("taken"), "kept": stored.pop("kept")}
-    diverged = 0
-    for each in await connection.fetch(_queries.progress):
-        is_counted = row["state"] in ENDED and each["state"] in ("taken", "kept")
-        if not is_counted:
-            counts[each["state"]] = counts.get(each["state"], 0) + each["count"]
-        diverged += each["count"] if each["isdiverged"] else 0
-    sources = [RecoverySource(**row) for row in await connection.fetch(_queries.sources)]
-    return Recovery(**stored, sources=sources, counts=counts, diverged=diverged)
+    sources = [RecoverySource(**source) for source in await connection.fetch(_queries.sources)]
+    return Recovery(**row, sources=sources)
 
 
 async def move_on(
@@ -304,11 +278,16 @@ async def try_again(connection: Connection) -> None:
     await connection.execute(_queries.try_again)
 
 
-async def findings(connection: Connection, after: str, limit: int) -> list[RecoveryFinding]:
+async def findings(connection: Connection, after: str, limit: int) -> list[RecoveryFindingAnswer]:
     """Read up to `limit` findings about origins after `after`."""
-    return [
-        RecoveryFinding(**row) for row in await connection.fetch(_queries.findings, after, limit)
-    ]
+    found = []
+    for row in map(dict, await connection.fetch(_queries.findings, after, limit)):
+        if row["rivals"] > 1:
+            differ = f"{row['rivals']} copies of this epoch differ"
+            detail = f"{differ}; the one that is taken was at {row['votes']}. {row['detail']}"
+            row["detail"] = detail.strip()
+        found.append(RecoveryFindingAnswer(**row))
+    return found
 
 
 def _columns(

@@ -19,7 +19,7 @@ from catalog.model.modelsource import default_model
 from catalog.store.database import Connection, Database
 from catalog.store.writes import Write, write
 from replication.store import recoveries
-from replication.store.recoveries import AnnouncedCopy, RecoveryTerms
+from replication.store.recoveries import AnnouncedCopy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -71,8 +71,8 @@ def expected(own: str, here: Held, there: list[Held]) -> dict[str, tuple[int, by
 async def chosen_from(
     connection: Connection, own: str, here: Held, there: list[Held]
 ) -> dict[str, tuple[int, bytes]]:
-    urls = [f"http://{n}" for n, _ in enumerate(there)]
-    await recoveries.begin(connection, urls, datetime.now(UTC), RecoveryTerms())
+    sources = {f"http://{n}": None for n, _ in enumerate(there)}
+    await recoveries.begin(connection, sources, datetime.now(UTC))
     found = await recoveries.read(connection)
     assert found is not None
     for source, held in zip(found.sources, there, strict=True):

@@ -18,20 +18,29 @@ INSERT INTO recovery (state, startedat, named, unsigned, allowed)
 VALUES ('reading', $2, $3, $4, $5)
 
 -- name: read
--- The recovery, with the gate.
-SELECT state, (SELECT gate FROM node) AS gate, startedat, endedat, failures, nextattemptat, error,
-    named, unsigned AS is_unsigned_taken, keys, allowed, taken, kept
-FROM recovery
+-- The recovery, with the authority and the gate of the node, and the numbers of choices by state and
+-- of those that had rivals. Once it has ended, the choices that were taken or kept are forgotten.
+SELECT n.authority, n.gate AS writes, r.state, r.startedat, r.endedat, r.failures, r.nextattemptat,
+    r.error, r.named, r.unsigned AS is_unsigned_taken, r.keys, r.allowed,
+    c.wanted, c.partial, c.refused, c.buried, c.diverged,
+    CASE WHEN r.endedat IS NULL THEN c.taken ELSE r.taken END AS taken,
+    CASE WHEN r.endedat IS NULL THEN c.kept ELSE r.kept END AS kept
+FROM recovery r, node n, (
+    SELECT
+        count(*) FILTER (WHERE state = 'wanted') AS wanted,
+        count(*) FILTER (WHERE state = 'taken') AS taken,
+        count(*) FILTER (WHERE state = 'kept') AS kept,
+        count(*) FILTER (WHERE state = 'partial') AS partial,
+        count(*) FILTER (WHERE state = 'refused') AS refused,
+        count(*) FILTER (WHERE state = 'buried') AS buried,
+        count(*) FILTER (WHERE rivals > 1) AS diverged
+    FROM recovery_choices
+) AS c
 
 -- name: sources
 -- The sources of the recovery.
-SELECT number, url, instance, origins, unproven, isread AS is_read, sealed
+SELECT number, url, instance, origins AS differing, unproven, isread, sealed
 FROM recovery_sources ORDER BY number
-
--- name: progress
--- The number of choices by their state, and of those that had rivals.
-SELECT state, rivals > 1 AS isdiverged, count(*) AS count
-FROM recovery_choices GROUP BY state, rivals > 1
 
 -- name: move_on
 -- Let the recovery that was started at a time be in another state, after a success.
@@ -186,7 +195,7 @@ FROM recovery_choices
 
 -- name: next_wanted
 -- The copies to take next, of one rank, each with a source that has it, if one is left.
-SELECT w.origin, w.epoch, w.deleted AS is_deleted, w.digest, (
+SELECT w.origin, w.epoch, w.digest, (
     SELECT min(c.source) FROM recovery_copies c
     WHERE c.origin = w.origin AND c.epoch = w.epoch AND c.digest = w.digest
         AND NOT c.isspoilt AND c.fault IS NULL
@@ -237,7 +246,7 @@ UPDATE recovery_copies SET isspoilt = false, fault = NULL WHERE isspoilt OR faul
 
 -- name: findings
 -- What an operator should see, in pages: what was refused or buried, and what had rivals.
-SELECT origin, epoch, deleted AS is_deleted, votes, rivals, state, detail FROM recovery_choices
+SELECT origin, epoch, deleted, votes, rivals, state, detail FROM recovery_choices
 WHERE (state IN ('partial', 'refused', 'buried') OR rivals > 1) AND origin > $1
 ORDER BY origin LIMIT $2
 
