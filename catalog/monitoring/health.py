@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -40,6 +40,94 @@ _READY_SECONDS = 2.0
 _LEAST_BYTES = 32 * 2**20
 
 
+# The rows of `StoredFigures` and their labels; for each column, the name and text of its metric.
+_STORED: Mapping[tuple[str, Sequence[str]], Mapping[str, tuple[str, str]]] = {
+    ("log", ()): {
+        "bytes": ("concord_database_bytes", "Size of the database"),
+        "entities": ("concord_entities", "Entities, as of the last statistics"),
+        "entries": ("concord_log_entries", "Changes that the log has"),
+        "newest_seq": ("concord_log_head", "Number of the last change in the log"),
+        "oldest_seconds": ("concord_log_oldest_age_seconds", "Age of the oldest change in the log"),
+        "newest_seconds": ("concord_log_newest_age_seconds", "Age of the newest change in the log"),
+        "backup_seconds": (
+            "concord_backup_age_seconds",
+            "Age of what the last backup has; none if there never was one",
+        ),
+    },
+    ("totals", ()): {
+        "delivered": ("concord_events_delivered_total", "Events that sinks took"),
+        "failed": ("concord_events_failed_total", "Events that were given up"),
+        "failedattempts": (
+            "concord_delivery_attempts_failed_total",
+            "Attempts to deliver that failed",
+        ),
+        "applied": ("concord_copies_applied_total", "Copies that all links have applied"),
+        "errors": ("concord_links_errors_total", "Requests of all links that failed"),
+    },
+    ("subscriptions", ("state",)): {"number": ("concord_subscriptions", "Subscriptions")},
+    ("slowest_subscriptions", ("id",)): {
+        "delivered": (
+            "concord_subscription_delivered_total",
+            "Events that the sink of a subscription took",
+        ),
+        "failed": (
+            "concord_subscription_failed_total",
+            "Events of a subscription that were given up",
+        ),
+    },
+    ("slowest_subscriptions", ("id", "state")): {
+        "changes": (
+            "concord_subscription_lag_changes",
+            "Changes that a subscription has yet to pass",
+        ),
+        "seconds": (
+            "concord_subscription_lag_seconds",
+            "Age of the oldest change that a subscription has yet to pass",
+        ),
+        "failures": ("concord_subscription_failures", "Attempts in a row that failed"),
+    },
+    ("links", ("mode", "state")): {"number": ("concord_links", "Links")},
+    ("worst_links", ("id", "mode", "state")): {
+        "seconds": (
+            "concord_link_lag_seconds",
+            "Greatest age of a change that a link has not brought",
+        ),
+    },
+    ("worst_links", ("id", "mode")): {
+        "conflicts": ("concord_link_conflicts", "Copies that were not applied"),
+        "failures": ("concord_link_failures", "Attempts in a row that failed"),
+        "differing": (
+            "concord_link_differing",
+            "Entities that a link and its peer have in different states",
+        ),
+        "behind": (
+            "concord_link_lag_changes",
+            "Changes that a link has yet to bring, as its source told last",
+        ),
+        "applied": ("concord_link_applied_total", "Copies that a link has applied"),
+        "errors": ("concord_link_errors_total", "Requests of a link that failed"),
+    },
+    ("link_credentials", ("id", "part")): {
+        "seconds": (
+            "concord_link_credential_left_seconds",
+            "Seconds until a certificate or token that a link shows ends",
+        ),
+    },
+    ("reconciliations", ("outcome",)): {
+        "seconds": (
+            "concord_reconciliation_age_seconds",
+            "Seconds since a job last reported a comparison of this catalog with this outcome",
+        ),
+    },
+    ("differences", ("finding",)): {
+        "number": (
+            "concord_reconciliation_differences",
+            "Differences at this catalog that the last complete comparison found",
+        ),
+    },
+}
+
+
 class StoredMetrics(Collector):
     """The figures of a database at a point in time; `None` shows no figures."""
 
@@ -48,117 +136,19 @@ class StoredMetrics(Collector):
         self._is_up = is_up
 
     def collect(self) -> Iterator[Metric]:
-        yield _gauge("concord_database_up", "Whether the database answers", float(self._is_up))
-        if self._figures is not None:
-            yield from _sizes(self._figures.log)
-            yield from _backup(self._figures.log)
-            yield from _subscriptions(self._figures)
-            yield from _links(self._figures)
-            yield from _reconciliations(self._figures)
-
-
-def _sizes(log: Row) -> Iterator[Metric]:
-    yield _gauge("concord_database_bytes", "Size of the database", log["bytes"])
-    yield _gauge("concord_entities", "Entities, as of the last statistics", log["entities"])
-    yield _gauge("concord_log_entries", "Changes that the log has", log["entries"])
-    yield _gauge("concord_log_head", "Number of the last change in the log", log["newest_seq"])
-    for which in ("oldest", "newest"):
-        if (seconds := log[f"{which}_seconds"]) is not None:
-            yield _gauge(
-                f"concord_log_{which}_age_seconds", f"Age of the {which} change in the log", seconds
-            )
-
-
-def _backup(log: Row) -> Iterator[Metric]:
-    text = "Age of what the last backup has; none if there never was one"
-    told = [log] if log["backup_seconds"] is not None else []
-    yield _by((), "concord_backup_age_seconds", text, told, "backup_seconds")
-
-
-def _subscriptions(figures: StoredFigures) -> Iterator[Metric]:
-    states, slowest, totals = figures.subscriptions, figures.slowest_subscriptions, figures.totals
-    yield _by(("state",), "concord_subscriptions", "Subscriptions", states, "number")
-    yield _total("concord_events_delivered", "Events that sinks took", totals["delivered"])
-    yield _total("concord_events_failed", "Events that were given up", totals["failed"])
-    failed = "Attempts to deliver that failed"
-    yield _total("concord_delivery_attempts_failed", failed, totals["failedattempts"])
-    for column, text in (
-        ("delivered", "Events that the sink of a subscription took"),
-        ("failed", "Events of a subscription that were given up"),
-    ):
-        yield _by(
-            ("id",), f"concord_subscription_{column}", text, slowest, column, CounterMetricFamily
-        )
-    labels = ("id", "state")
-    lag = "Changes that a subscription has yet to pass"
-    yield _by(labels, "concord_subscription_lag_changes", lag, slowest, "changes")
-    age = "Age of the oldest change that a subscription has yet to pass"
-    yield _by(labels, "concord_subscription_lag_seconds", age, slowest, "seconds")
-    failures = "Attempts in a row that failed"
-    yield _by(labels, "concord_subscription_failures", failures, slowest, "failures")
-
-
-def _links(figures: StoredFigures) -> Iterator[Metric]:
-    worst = figures.worst_links
-    yield _by(("mode", "state"), "concord_links", "Links", figures.links, "number")
-    known = [row for row in worst if row["seconds"] is not None]
-    lag = "Greatest age of a change that a link has not brought"
-    yield _by(("id", "mode", "state"), "concord_link_lag_seconds", lag, known, "seconds")
-    labels = ("id", "mode")
-    yield _by(labels, "concord_link_conflicts", "Copies that were not applied", worst, "conflicts")
-    yield _by(labels, "concord_link_failures", "Attempts in a row that failed", worst, "failures")
-    compared = [row for row in worst if row["differing"] is not None]
-    differing = "Entities that a link and its peer have in different states"
-    yield _by(labels, "concord_link_differing", differing, compared, "differing")
-    behind = [row for row in worst if row["behind"] is not None]
-    changes = "Changes that a link has yet to bring, as its source told last"
-    yield _by(labels, "concord_link_lag_changes", changes, behind, "behind")
-    applied = "Copies that a link has applied"
-    yield _by(labels, "concord_link_applied", applied, worst, "applied", CounterMetricFamily)
-    errors = "Requests of a link that failed"
-    yield _by(labels, "concord_link_errors", errors, worst, "errors", CounterMetricFamily)
-    left = "Seconds until a certificate or token that a link shows ends"
-    ends = figures.link_credentials
-    yield _by(("id", "part"), "concord_link_credential_left_seconds", left, ends, "seconds")
-    totals = figures.totals
-    yield _total("concord_copies_applied", "Copies that all links have applied", totals["applied"])
-    yield _total("concord_links_errors", "Requests of all links that failed", totals["errors"])
-
-
-def _reconciliations(figures: StoredFigures) -> Iterator[Metric]:
-    age = "Seconds since a job last reported a comparison of this catalog with this outcome"
-    told = figures.reconciliations
-    yield _by(("outcome",), "concord_reconciliation_age_seconds", age, told, "seconds")
-    found = "Differences at this catalog that the last complete comparison found"
-    differences = figures.differences
-    yield _by(("finding",), "concord_reconciliation_differences", found, differences, "number")
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    family = GaugeMetricFamily(name, text)
-    family.add_metric((), value)
-    return family
-
-
-def _total(name: str, text: str, value: float) -> Metric:
-    family = CounterMetricFamily(name, text)
-    family.add_metric((), value)
-    return family
-
-
-def _by(
-    labels: Sequence[str],
-    name: str,
-    text: str,
-    rows: Iterable[Row],
-    column: str,
-    kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
-) -> Metric:
-    """A family with a sample for each row, with labels and value from columns of the row."""
-    family = kind(name, text, labels=labels)
-    for row in rows:
-        family.add_metric([row[label] for label in labels], row[column])
-    return family
+        yield GaugeMetricFamily("concord_database_up", "Whether the database answers", self._is_up)
+        if self._figures is None:
+            return
+        for (name, labels), columns in _STORED.items():
+            rows: Row | list[Row] = getattr(self._figures, name)
+            for column, (metric, text) in columns.items():
+                is_counter = metric.endswith("_total")
+                kind = CounterMetricFamily if is_counter else GaugeMetricFamily
+                family = kind(metric, text, labels=labels)
+                for row in rows if isinstance(rows, list) else [rows]:
+                    if row[column] is not None:
+                        family.add_metric([row[label] for label in labels], row[column])
+                yield family
 
 
 # Each id is a time series for ever, so only the subscriptions and links furthest behind are shown.
