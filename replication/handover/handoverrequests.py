@@ -32,19 +32,6 @@ from catalog.model.credentials import PeerCredential
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import BadRequest, InvalidAttribute, NotFound
 from catalog.operations import handovers as operations
-from catalog.operations.handovers import (
-    ABORT_HANDOVER,
-    GET_CONSENT,
-    Consent,
-    EndQuery,
-    HandoverAnswer,
-    HandoverOffer,
-    HandoverQuery,
-    HandoverRole,
-    Handovers,
-    NewHandover,
-    OfferAnswer,
-)
 from catalog.operations.links import AdoptedGroups, AdoptQuery
 from catalog.operations.operation import LINES, PageQuery
 from catalog.store import entities as store
@@ -52,15 +39,8 @@ from catalog.store import linksources, schemaids
 from catalog.store.database import Connection
 from catalog.store.locks import MustBeginAgain, Touched, lock_and_load
 from catalog.store.secrets import seal_credential
+from replication.handover import handovertransactions as transactions
 from replication.handover.handovercopies import Succession, Unfit, succeed
-from replication.handover.handovertransactions import (
-    find_obstacle,
-    given_lines,
-    load_group,
-    preview_lines,
-    touched_by,
-    write_succession,
-)
 from replication.links.linkanswers import existing_link
 from replication.links.links import next_page
 from replication.peers.handshake import first_contact, shake_hands, why_own
@@ -89,17 +69,17 @@ async def list_handovers(request: web.Request, page: PageQuery) -> web.Response:
     async with context.database.acquire() as connection:
         found = await handovers.page(connection, page.after, limit + 1)
     headers = next_page(request, limit, found[limit - 1].id) if len(found) > limit else {}
-    shown = Handovers(handovers=[_show(each) for each in found[:limit]])
+    shown = operations.Handovers(handovers=[_show(each) for each in found[:limit]])
     return model_response(shown, headers=headers)
 
 
-async def get_handover(request: web.Request) -> HandoverAnswer:
+async def get_handover(request: web.Request) -> operations.HandoverAnswer:
     """Show a handover, to operators and to the other side."""
     async with request[CONTEXT].database.acquire() as connection:
         return _show(await _existing(connection, request))
 
 
-async def begin_handover(request: web.Request, wanted: NewHandover) -> web.Response:
+async def begin_handover(request: web.Request, wanted: operations.NewHandover) -> web.Response:
     """Offer a group to another catalog, or consent to take one.
 
     The operator of the taker consents first. The node asks the remote catalog for its authority.
@@ -108,7 +88,7 @@ async def begin_handover(request: web.Request, wanted: NewHandover) -> web.Respo
         HandoverRefused
     """
     context, group, follows = request[CONTEXT], wanted.group, dict[str, int]()
-    role: HandoverRole = "take" if wanted.to is None else "give"
+    role: operations.HandoverRole = "take" if wanted.to is None else "give"
     url = wanted.source if wanted.to is None else wanted.to
     assert url is not None
     credential = peer_credential(wanted.credential, request.path)
@@ -117,12 +97,12 @@ async def begin_handover(request: web.Request, wanted: NewHandover) -> web.Respo
     async with context.database.transaction() as connection:
         if role == "take":
             await lock_and_load(connection, touched)
-            if obstacle := await find_obstacle(connection, group, authority):
+            if obstacle := await transactions.find_obstacle(connection, group, authority):
                 raise HandoverRefused(request.path, group=group, error_detail=obstacle)
         made = await _add(connection, request, role, group, url, credential, authority)
         if role == "give":
             try:
-                await load_group(connection, context.database.node.authority, made.xid)
+                await transactions.load_group(connection, context.database.node.authority, made.xid)
             except Unfit as error:
                 fault = str(error)
                 raise HandoverRefused(request.path, group=group, error_detail=fault) from error
@@ -133,7 +113,9 @@ async def begin_handover(request: web.Request, wanted: NewHandover) -> web.Respo
     return model_response(shown, status=201, headers={"Location": location})
 
 
-async def abort_handover(request: web.Request, query: EndQuery) -> HandoverAnswer:
+async def abort_handover(
+    request: web.Request, query: operations.EndQuery
+) -> operations.HandoverAnswer:
     """End a handover, unless the group was given.
 
     A taker that has promised to take the group asks the giver to end the handover as well.
@@ -170,7 +152,7 @@ async def abort_handover(request: web.Request, query: EndQuery) -> HandoverAnswe
 async def _add(
     connection: Connection,
     request: web.Request,
-    role: HandoverRole,
+    role: operations.HandoverRole,
     group: str,
     url: str,
     credential: PeerCredential,
@@ -197,7 +179,11 @@ async def _add(
 
 
 async def _meet(
-    request: web.Request, role: HandoverRole, group: str, url: str, credential: PeerCredential
+    request: web.Request,
+    role: operations.HandoverRole,
+    group: str,
+    url: str,
+    credential: PeerCredential,
 ) -> str:
     """Ask a catalog for its authority, and a taker also whether the operator has consented."""
     context, subject = request[CONTEXT], request.path
@@ -222,8 +208,8 @@ async def _meet(
 
 async def _ask_consent(context: Context, peer: Client, group: str, subject: str) -> None:
     try:
-        query = HandoverQuery(group=group, authority=context.database.node.authority)
-        await peer.call(GET_CONSENT, query=query)
+        query = operations.HandoverQuery(group=group, authority=context.database.node.authority)
+        await peer.call(operations.GET_CONSENT, query=query)
     except Refused as error:
         if error.problem.status != 404:
             raise
@@ -246,7 +232,7 @@ async def _ask_giver(context: Context, handover: Handover, *, is_forced: bool) -
     access = await access_of_row(context, handover.peer, handover.sealed, "handovers", handover.id)
     async with first_contact(context, handover.peer, access) as peer:
         try:
-            await peer.call(ABORT_HANDOVER, id=handover.theirs)
+            await peer.call(operations.ABORT_HANDOVER, id=handover.theirs)
         except ClientError as error:
             is_unknown = isinstance(error, Refused) and error.problem.name == "not_found"
             if is_forced or is_unknown:
@@ -264,21 +250,23 @@ async def _existing(connection: Connection, request: web.Request) -> Handover:
     return found
 
 
-def _show(handover: Handover) -> HandoverAnswer:
-    return HandoverAnswer.model_validate(handover, from_attributes=True)
+def _show(handover: Handover) -> operations.HandoverAnswer:
+    return operations.HandoverAnswer.model_validate(handover, from_attributes=True)
 
 
-async def get_consent(request: web.Request, query: HandoverQuery) -> Consent:
+async def get_consent(request: web.Request, query: operations.HandoverQuery) -> operations.Consent:
     """Tell whether this node waits for a group of an authority."""
     wanted = query.group, query.authority
     async with request[CONTEXT].database.acquire() as connection:
         reserved = await handovers.read_reservations(connection)
     if not any((each.xid, each.authority) == wanted for each in reserved):
         raise NotFound(request.path)
-    return Consent(group=query.group, authority=query.authority)
+    return operations.Consent(group=query.group, authority=query.authority)
 
 
-async def hear_offer(request: web.Request, offer: HandoverOffer) -> OfferAnswer:
+async def hear_offer(
+    request: web.Request, offer: operations.HandoverOffer
+) -> operations.OfferAnswer:
     """Hear a giver of a handover, which learns how far it is.
 
     The node then asks the giver for the state of the handover, and continues.
@@ -302,7 +290,7 @@ async def hear_offer(request: web.Request, offer: HandoverOffer) -> OfferAnswer:
     if found.theirs != offer.id:
         detail = "the other side still has an earlier offer of it"
         raise HandoverRefused(request.path, group=offer.group, error_detail=detail)
-    return OfferAnswer(
+    return operations.OfferAnswer(
         state=found.state,
         authority=context.database.node.authority,
         floor=found.floor,
@@ -317,7 +305,9 @@ async def get_copies(request: web.Request) -> web.StreamResponse:
         found = await handovers.get(connection, request.match_info["id"])
     if found is None or found.state not in ("offered", "given"):
         raise NotFound(request.path)
-    lines = (preview_lines if found.state == "offered" else given_lines)(context, found)
+    lines = (transactions.preview_lines if found.state == "offered" else transactions.given_lines)(
+        context, found
+    )
     async with stream_share(request):
         return await send(request, in_pieces(lines), {"Content-Type": LINES})
 
@@ -425,15 +415,17 @@ async def _adopt_at(
 ) -> tuple[Sequence[Change], int]:
     own, now = context.database.node.authority, datetime.now(UTC)
     async with context.database.transaction() as connection:
-        locked = await lock_and_load(connection, touched_by({xid}))
-        entities, deleted = await load_group(connection, authority, xid)
+        locked = await lock_and_load(connection, transactions.touched_by({xid}))
+        entities, deleted = await transactions.load_group(connection, authority, xid)
         there = entities[0].origin
         dead = await store.load_tombstones(connection, [Origin(own, e.xid) for e in entities])
         floor = await handovers.read_floor(connection, own, xid)
         made = await aside(len(entities), succeed, entities, deleted, own, floor, now)
         made = await aside(len(entities), _placed, made, there, xid, is_home)
         signer = await context.signers.get(connection, locked.signing_key)
-        changes = await write_succession(context, connection, entities, made, dead, signer)
+        changes = await transactions.write_succession(
+            context, connection, entities, made, dead, signer
+        )
     return changes, len(entities)
 
 

@@ -147,7 +147,6 @@ class SurveyedCatalog:
     links: tuple[ReportedLink, ...]
     fingerprints: Fingerprints = field(repr=False)
     as_of: str | None = None
-    offers: frozenset[str] = frozenset()
     told: Sequence[Reconciliation] = ()
     schemaids: Sequence[SchemaIdConflict] = ()
     moment: Moment | None = None
@@ -197,8 +196,15 @@ def survey(
         ReconcileError: fewer than two catalogs can be read, or the catalogs can't be compared.
     """
     check_given(inputs)
+
+    def survey_one(input: OpenedInput) -> SurveyedCatalog | CatalogUnread:
+        try:
+            return input.survey()
+        except CatalogUnread as fault:
+            return fault
+
     with ThreadPoolExecutor(max_workers=min(16, len(inputs))) as pool:
-        found = list(pool.map(_survey_one, inputs))
+        found = list(pool.map(survey_one, inputs))
     catalogs = [each for each in found if isinstance(each, SurveyedCatalog)]
     faults = [each for each in found if isinstance(each, CatalogUnread)]
     if faults and (unread is None or len(catalogs) < 2):
@@ -207,13 +213,6 @@ def survey(
         unread += faults
     _check_identities(catalogs)
     return catalogs
-
-
-def _survey_one(input: OpenedInput) -> SurveyedCatalog | CatalogUnread:
-    try:
-        return input.survey()
-    except CatalogUnread as fault:
-        return fault
 
 
 def check_given(inputs: Sequence[Input | OpenedInput]) -> None:
@@ -253,6 +252,13 @@ class ShrunkCatalog:
     now: int
 
     @property
+    def has_shrunk(self) -> bool:
+        if not self.now:
+            return self.before > 0
+        loss = self.before - self.now
+        return self.now < _LEAST_SHARE * self.before and loss >= _LEAST_LOSS
+
+    @property
     def text(self) -> str:
         return f"{self.name} has {self.now:,} entities. It had {self.before:,} the last time."
 
@@ -276,27 +282,13 @@ def find_shrunk(
     Args:
         allowed: the names of catalogs that may have shrunk.
     """
+    before: dict[str, int] = {}
+    told = [report for each in catalogs for report in each.told if report.outcome != "failed"]
+    for report in sorted(told, key=lambda report: report.endedat):
+        before |= report.entities
     found = (
-        ShrunkCatalog(name=each.name, before=_before(each, catalogs), now=each.entities)
+        ShrunkCatalog(name=each.name, before=before.get(each.authority, 0), now=each.entities)
         for each in catalogs
         if each.name not in allowed
     )
-    return tuple(each for each in found if _has_shrunk(each))
-
-
-def _before(catalog: SurveyedCatalog, catalogs: Sequence[SurveyedCatalog]) -> int:
-    reports = (
-        report
-        for each in catalogs
-        for report in each.told
-        if report.outcome != "failed" and catalog.authority in report.entities
-    )
-    last = max(reports, key=lambda report: report.endedat, default=None)
-    return 0 if last is None else last.entities[catalog.authority]
-
-
-def _has_shrunk(catalog: ShrunkCatalog) -> bool:
-    if not catalog.now:
-        return catalog.before > 0
-    loss = catalog.before - catalog.now
-    return catalog.now < _LEAST_SHARE * catalog.before and loss >= _LEAST_LOSS
+    return tuple(each for each in found if each.has_shrunk)

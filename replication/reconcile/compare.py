@@ -17,21 +17,15 @@ from catalog.client import Client
 from catalog.model.digest import bucket
 from catalog.model.entity import Entity, Origin
 from catalog.operations.peers import MOST_ORIGINS
+from replication.deciding.batch import origin_of
 from replication.deciding.copycontent import DifferingAttribute, compared
 from replication.feed.feedlines import read_line
+from replication.reconcile import rule
 from replication.reconcile.bucketplan import BucketPlan
 from replication.reconcile.catalogs import SurveyedCatalog
 from replication.reconcile.engine import Engine, Statement
 from replication.reconcile.errors import CatalogUnread
 from replication.reconcile.findings import Difference, Findings, Key
-from replication.reconcile.rule import (
-    TOTALS,
-    copies_of,
-    described,
-    differences_in,
-    held_of,
-    origins_of,
-)
 from replication.reconcile.signatures import survey_keys
 from replication.reconcile.topology import Topology
 
@@ -106,20 +100,18 @@ def compare(
             with stages.stage("compare", f"comparing {sum(counts):,} rows"):
                 found = stack.enter_context(find_differences(engine, rows, topology))
                 _check_doubled(found.totals, engine, rows, topology)
-                is_few = found.number <= MOST_CONFIRMED
-                frame = found.described(is_few=is_few)
-                first = _differences(engine, frame, topology) if found.number and is_few else []
+                first = _differences(engine, found.frame, topology) if found.is_few else []
             result = CatalogComparison(
                 findings=Findings.of(first),
                 rows=counts,
                 origins=found.totals["origins"],
                 unverifiable=found.totals["unverifiable"],
                 signatures=signatures,
-                in_flight=found.number - len(first) if is_few else 0,
+                in_flight=found.number - len(first) if found.is_few else 0,
             )
-            if not is_few:
+            if not found.is_few:
                 # The findings are computed from frames that live as long as the open contexts.
-                with engine.keep(frame) as kept:
+                with engine.keep(found.frame) as kept:
                     yield replace(result, findings=Findings(engine, kept), is_confirmed=False)
                 return
     # Few differences are in memory by now, so the frames are released before the second reading.
@@ -139,39 +131,43 @@ def compare(
 class FoundDifferences:
     """The number of differences that the rule finds in rows, and the `TOTALS` of the origins.
 
-    `described` returns a frame of the differences.
+    `frame` has the columns of `Difference`, if there are differences, and may have fewer rows than
+    `number`: changes in flight are left out. `is_few` says whether the rows fit into the memory.
     """
 
     number: int
     totals: Mapping[str, int]
-    described: Callable[..., str]
+    frame: str
+
+    @property
+    def is_few(self) -> bool:
+        return self.number <= MOST_CONFIRMED
 
 
 @contextmanager
 def find_differences(engine: Engine, rows: str, topology: Topology) -> Iterator[FoundDifferences]:
-    """Find differences in rows; `described` gives a frame with the columns of `Difference`."""
+    """Find differences in rows; the frame can be used while the context is open."""
     if not engine.count(rows):
         # Spark gives no observation of a frame without rows.
-        yield FoundDifferences(0, dict.fromkeys(TOTALS, 0), lambda *, is_few: rows)
+        yield FoundDifferences(0, dict.fromkeys(rule.TOTALS, 0), rows)
         return
-    origins, totals = engine.observe(engine.query(origins_of(topology), rows=rows), TOTALS)
-
+    per_origin = engine.query(rule.origins_of(topology), rows=rows)
+    origins, totals = engine.observe(per_origin, rule.TOTALS)
+    judged = engine.query(rule.differences_in(topology), origins=origins)
     with ExitStack() as kept:
-
-        def describe(*, is_few: bool) -> str:
-            # Kept, since the rows would be read once more for each use of a frame.
-            held = engine.query(held_of(is_few=is_few), rows=rows, found=found)
-            held = kept.enter_context(engine.keep(held))
-            copies = engine.query(copies_of(), found=found, held=held)
-            copies = kept.enter_context(engine.keep(copies))
-            return engine.query(described(topology, is_few=is_few), rows=rows, copies=copies)
-
-        found = kept.enter_context(
-            engine.keep(engine.query(differences_in(topology), origins=origins))
-        )
-        number = engine.count(found)
+        found = kept.enter_context(engine.keep(judged))
         # The totals come last: Spark observes them only while the frame `found` is computed.
-        yield FoundDifferences(number, totals(), describe)
+        result = FoundDifferences(engine.count(found), totals(), found)
+        if not result.number:
+            yield result
+            return
+        # Kept, since the rows would be read once more for each use of a frame.
+        held = engine.query(rule.held_of(is_few=result.is_few), rows=rows, found=found)
+        held = kept.enter_context(engine.keep(held))
+        copies = engine.query(rule.copies_of(), found=found, held=held)
+        copies = kept.enter_context(engine.keep(copies))
+        statement = rule.described(topology, is_few=result.is_few)
+        yield replace(result, frame=engine.query(statement, rows=rows, copies=copies))
 
 
 def _differences(engine: Engine, frame: str, topology: Topology) -> list[Difference]:
@@ -194,8 +190,7 @@ def _confirmed(engine: Engine, first: Sequence[Difference], plan: BucketPlan) ->
         engine.read(plan.again(buckets), in_silence) as rows,
         find_differences(engine, rows, plan.topology) as found,
     ):
-        frame = found.described(is_few=True) if found.number else None
-        again = [] if frame is None else _differences(engine, frame, plan.topology)
+        again = _differences(engine, found.frame, plan.topology)
     # A difference that only the second reading shows may be a replication under way.
     before = {one.key: one for one in first}
     return [one for one in again if one.key in before and not _has_moved(before[one.key], one)]
@@ -282,12 +277,10 @@ def _fetch(catalog: SurveyedCatalog, origins: Sequence[Origin]) -> dict[Origin, 
     assert node is not None, "only nodes are asked"
     for start in range(0, len(origins), MOST_ORIGINS):
         part = origins[start : start + MOST_ORIGINS]
-        for line in node.call(partial(_lines, origins=part)):
-            copy = read_line(line)
-            if isinstance(copy, Entity):
-                found[Origin(copy.authority, copy.origin)] = copy
+        copies = node.call(partial(_read_copies, origins=part))
+        found.update({origin_of(each): each for each in copies if isinstance(each, Entity)})
     return found
 
 
-async def _lines(client: Client, *, origins: Sequence[Origin]) -> list[bytes]:
-    return [line async for line in client.fetch_lines(origins)]
+async def _read_copies(client: Client, *, origins: Sequence[Origin]) -> list[object]:
+    return [read_line(line) async for line in client.fetch_lines(origins)]

@@ -21,7 +21,7 @@ from catalog.client import Client
 from catalog.operations.reconciliations import FindingName
 from replication.feed.digests import MOST_AUTHORITIES
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
-from replication.reconcile.findings import Findings
+from replication.reconcile.findings import Difference, Findings
 from replication.reconcile.inputs.input import Input
 from replication.reconcile.inputs.nodeinput import NodeInput
 from replication.reconcile.topology import Places, normal_url
@@ -108,18 +108,32 @@ def find_causes(findings: Findings, places: Places) -> tuple[Cause, ...]:
     )
 
 
-def commands_for(finding: FindingName, catalog: str, authority: str, places: Places) -> list[str]:
-    """The commands that may settle a finding at a catalog, for a person to choose from."""
-    if finding not in COMMANDS:
-        return []
-    command = COMMANDS[finding]
-    if finding == "ahead":
-        [here] = [each.input.url for each in places.catalogs if each.name == catalog]
-        owners = [each.input.url for each in places.catalogs if each.authority == authority]
-        return [command.format(url=here, owner=owners[0] if owners else "URL")]
-    return [
-        command.format(url=url, link=link.id) for url, link in bringing(catalog, authority, places)
-    ]
+def find_commands(
+    samples: Mapping[FindingName, Sequence[Difference]], places: Places
+) -> dict[FindingName, tuple[str, ...]]:
+    """For each finding that no repair settles, the commands that may settle the samples.
+
+    A person chooses from the commands, each of which comes once.
+    """
+    urls = {each.name: each.input.url for each in places.catalogs}
+    owners = {each.authority: each.input.url for each in places.catalogs}
+    found: dict[FindingName, tuple[str, ...]] = {}
+    for finding, differences in samples.items():
+        commands: list[str] = []
+        for one in differences if finding in COMMANDS else ():
+            told = {"url": urls[one.catalog], "owner": owners.get(one.authority, "URL")}
+            ways = (
+                [told]
+                if finding == "ahead"
+                else [
+                    {"url": url, "link": link.id}
+                    for url, link in bringing(one.catalog, one.authority, places)
+                ]
+            )
+            commands += (COMMANDS[finding].format(**way) for way in ways)
+        if commands:
+            found[finding] = tuple(dict.fromkeys(commands))
+    return found
 
 
 def bringing(catalog: str, authority: str, places: Places) -> list[tuple[str, ReportedLink]]:
@@ -191,17 +205,14 @@ def find_uncompared(
             lambda each: [] if each.node is None else _of_catalog(each, each.node, places), catalogs
         )
     names = {normal_url(each.url): each.name for each in unread}
-    return [_because_unread(one, names) for each in found for one in each]
-
-
-def _because_unread(found: Uncompared, names: Mapping[str, str]) -> Uncompared:
-    """`found`, with a different reason if the catalog to compare with could not be read."""
-    name = names.get(normal_url(found.other))
-    if name is None:
-        return found
-    return replace(
-        found, reason=f"{name} could not be read", advice="Run again when it can be read."
-    )
+    advice = "Run again when it can be read."
+    return [
+        replace(one, reason=f"{name} could not be read", advice=advice)
+        if (name := names.get(normal_url(one.other)))
+        else one
+        for each in found
+        for one in each
+    ]
 
 
 def _of_catalog(catalog: SurveyedCatalog, node: NodeInput, places: Places) -> list[Uncompared]:
@@ -214,12 +225,27 @@ def _of_catalog(catalog: SurveyedCatalog, node: NodeInput, places: Places) -> li
         for each in named:
             if each not in given:
                 count = await _count(client, [("authority", each)])
-                found.append(_arrived(catalog, each, count))
+                brought = _bringing(catalog, each)
+                texts = _NO_LINK if brought is None else _INTO.get(brought.mode, _INTO["pull"])
+                # A topic has no URL of a catalog.
+                other = each
+                if brought is not None and brought.mode != "kafka":
+                    other = brought.source
+                found.append(_uncompared(catalog, each, count, brought, texts, other))
         if len(named) >= MOST_AUTHORITIES:
-            found.append(_others(catalog))
+            found.append(
+                Uncompared(
+                    catalog=catalog.name,
+                    reason=f"it names no more than {MOST_AUTHORITIES} authorities",
+                    advice="Give the catalogs of its authorities, too, with --catalog.",
+                )
+            )
         for link in _leaving(catalog, places):
             count = await _count(client, _selection(link, catalog))
-            found.append(_left(catalog, link, count))
+            several = len(link.authorities) > 1 or "*" in link.authorities
+            whose = None if several else next(iter(link.authorities), catalog.authority)
+            texts = _OUT_OF[link.mode]
+            found.append(_uncompared(catalog, whose, count, link, texts, link.target))
         return found
 
     return node.call(ask)
@@ -254,25 +280,12 @@ def _leaving(catalog: SurveyedCatalog, places: Places) -> Iterator[ReportedLink]
             yield link
 
 
-def _arrived(catalog: SurveyedCatalog, authority: str, count: int) -> Uncompared:
-    link = _bringing(catalog, authority)
-    texts = _NO_LINK if link is None else _INTO.get(link.mode, _INTO["pull"])
-    other = authority if link is None or link.mode == "kafka" else link.source
-    return _uncompared(catalog, authority, count, link, texts, other)
-
-
 def _bringing(catalog: SurveyedCatalog, authority: str) -> ReportedLink | None:
     """The link that brings an authority: from the authority's own catalog, or else from a relay."""
     into = [link for link in catalog.links if link.mode not in _LEAVING]
     own = (link for link in into if link.pinned == authority and authority)
     relays = (link for link in into if authority in link.authorities or "*" in link.authorities)
     return next((link for each in (own, relays) for link in each), None)
-
-
-def _left(catalog: SurveyedCatalog, link: ReportedLink, count: int) -> Uncompared:
-    several = len(link.authorities) > 1 or "*" in link.authorities
-    authority = None if several else next(iter(link.authorities), catalog.authority)
-    return _uncompared(catalog, authority, count, link, _OUT_OF[link.mode], link.target)
 
 
 def _uncompared(
@@ -298,12 +311,4 @@ def _uncompared(
         reason=reason,
         advice=advice,
         other=other,
-    )
-
-
-def _others(catalog: SurveyedCatalog) -> Uncompared:
-    return Uncompared(
-        catalog=catalog.name,
-        reason=f"it names no more than {MOST_AUTHORITIES} authorities",
-        advice="Give the catalogs of its authorities, too, with --catalog.",
     )

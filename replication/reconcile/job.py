@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from catalog.operations.reconciliations import FindingName
 from replication.reconcile import catalogs
 from replication.reconcile.bucketplan import BucketPlan, plan_of
 from replication.reconcile.compare import (
@@ -23,8 +22,8 @@ from replication.reconcile.compare import (
 )
 from replication.reconcile.engine import MOST_ROWS, DuckdbEngine, Engine, is_submitted
 from replication.reconcile.errors import CatalogUnread, ReconcileError
-from replication.reconcile.explanations import commands_for, find_causes, find_uncompared
-from replication.reconcile.findings import Difference, Findings
+from replication.reconcile.explanations import find_causes, find_commands, find_uncompared
+from replication.reconcile.findings import Findings
 from replication.reconcile.inputs.input import Input, OpenedInput
 from replication.reconcile.repairplan import RepairOutcome, planned
 from replication.reconcile.repairplan import repair as repair_catalogs
@@ -178,7 +177,7 @@ class ReconcileJob:
                 shrunk=shrunk,
                 causes=find_causes(findings, places),
                 schemaids={each.name: each.schemaids for each in surveyed if each.schemaids},
-                commands=_commands(samples, places),
+                commands=find_commands(samples, places),
             )
             if self.report:
                 lost = {each.name for each in shrunk}
@@ -251,18 +250,6 @@ class ReconcileJob:
             )
             for each in unread
         )
-
-
-def _commands(
-    samples: Mapping[FindingName, Sequence[Difference]], places: Places
-) -> dict[FindingName, tuple[str, ...]]:
-    """For each finding that no repair settles, the commands that may settle the samples."""
-    found: dict[FindingName, dict[str, None]] = {}
-    for finding, differences in samples.items():
-        for one in differences:
-            for command in commands_for(finding, one.catalog, one.authority, places):
-                found.setdefault(finding, {})[command] = None
-    return {finding: (*commands,) for finding, commands in found.items()}
 
 
 def _summaries(plan: BucketPlan, compared: CatalogComparison) -> tuple[CatalogSummary, ...]:

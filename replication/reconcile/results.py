@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -17,20 +17,11 @@ from cloudevents.core.bindings.http import to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.client import ONCE, Client, Refused
+from catalog.client import ONCE, Client
+from catalog.operations import reconciliations as operations
 from catalog.operations.peers import MOST_NAMED, check_url
-from catalog.operations.reconciliations import (
-    MOST_FINDINGS,
-    TELL_FINDINGS,
-    TELL_RECONCILIATION,
-    ComparedCatalog,
-    ComparisonFinding,
-    NewFindings,
-    NewReconciliation,
-    Outcome,
-)
 from replication.reconcile.errors import ReconcileError
-from replication.reconcile.findings import FINDINGS, Difference
+from replication.reconcile.findings import Difference
 from replication.reconcile.inputs.input import Input
 from replication.reconcile.inputs.nodeinput import NodeInput
 from replication.reconcile.report import ReconcileSummary
@@ -50,8 +41,8 @@ _LEFT_OUT = ("samples", "paths")
 class _Told:
     """The report for a node, the catalogs of the comparison, and the differences for the node."""
 
-    result: NewReconciliation
-    compared: Sequence[ComparedCatalog] = ()
+    result: operations.NewReconciliation
+    compared: Sequence[operations.ComparedCatalog] = ()
     differences: Sequence[Difference] = ()
 
 
@@ -74,37 +65,31 @@ class ResultReporter:
 
     def tell(self, summary: ReconcileSummary) -> None:
         """Report the result of a completed comparison."""
-        repaired = {each.catalog: each.requested for each in summary.repair or ()}
-        results = []
         # A shrunk catalog is compared with its earlier number until an operator accepts a smaller
         # number, so the report repeats the earlier number.
         before = {each.name: each.before for each in summary.shrunk}
         numbers = [(one.authority, before.get(one.name, one.entities)) for one in summary.catalogs]
-        entities = dict(numbers[:MOST_NAMED])
+        more: dict[str, object] = {
+            "unverifiable": summary.unverifiable,
+            "entities": dict(numbers[:MOST_NAMED]),
+        }
+        if summary.repair is not None:
+            more["repaired"] = 0
+        repaired = {each.catalog: {"repaired": each.requested} for each in summary.repair or ()}
         unread = {each.name: each.reason for each in summary.unread}
-        compared = self._compared(summary)
-        for catalog in self._nodes:
-            if catalog.name in unread:
-                results.append(_Told(result=self._failed(catalog, unread[catalog.name])))
+        compared = self._compared(summary) if summary.counts else ()
+        results = []
+        for node in self._nodes:
+            if node.name in unread:
+                results.append(_Told(result=self._failed(node, unread[node.name])))
                 continue
-            findings = {
-                finding: number
-                for finding in FINDINGS
-                if (number := summary.counts.get(finding, {}).get(catalog.name, 0))
-            }
-            told = self._result("different" if findings else "equal", catalog)
-            more: dict[str, object] = {
-                "findings": findings,
-                "unverifiable": summary.unverifiable,
-                "entities": entities,
-            }
-            if summary.repair is not None:
-                more["repaired"] = repaired.get(catalog.name, 0)
+            findings = _counts_at(node.name, summary)
+            own = more | repaired.get(node.name, {}) | {"findings": findings}
             results.append(
                 _Told(
-                    result=told.model_copy(update=more),
-                    compared=compared if summary.counts else (),
-                    differences=[*self._concerning(catalog.name, summary)],
+                    result=self._result("different" if findings else "equal", node, own),
+                    compared=compared,
+                    differences=[*_concerning(node.name, summary)],
                 )
             )
         self._post(results)
@@ -113,43 +98,36 @@ class ResultReporter:
         """Report the failure of the comparison."""
         self._post([_Told(result=self._failed(each, error.message)) for each in self._nodes])
 
-    @staticmethod
-    def _concerning(name: str, summary: ReconcileSummary) -> Iterator[Difference]:
-        own = {each.authority for each in summary.catalogs if each.name == name}
-        for each in summary.ranked:
-            if name in (each.catalog, each.reference) or each.authority in own:
-                yield each
-
-    def _compared(self, summary: ReconcileSummary) -> list[ComparedCatalog]:
+    def _compared(self, summary: ReconcileSummary) -> list[operations.ComparedCatalog]:
         """The catalogs that were compared; the URLs of nodes alone, as others may tell secrets."""
         urls = {each.name: _public(each.url) for each in self._nodes}
         return [
-            ComparedCatalog(
+            operations.ComparedCatalog(
                 name=each.name,
                 authority=each.authority,
                 url=urls.get(each.name),
-                findings={
-                    finding: counts[each.name]
-                    for finding, counts in summary.counts.items()
-                    if each.name in counts
-                },
+                findings=_counts_at(each.name, summary),
             )
             for each in summary.catalogs[:MOST_NAMED]
         ]
 
-    def _failed(self, catalog: NodeInput, error: str) -> NewReconciliation:
-        result = self._result("failed", catalog)
-        return result.model_copy(update={"error": error[:_LONGEST_ERROR]})
+    def _failed(self, node: NodeInput, error: str) -> operations.NewReconciliation:
+        return self._result("failed", node, {"error": error[:_LONGEST_ERROR]})
 
-    def _result(self, outcome: Outcome, catalog: NodeInput) -> NewReconciliation:
-        return NewReconciliation(
+    def _result(
+        self, outcome: operations.Outcome, node: NodeInput, more: Mapping[str, object]
+    ) -> operations.NewReconciliation:
+        result = operations.NewReconciliation(
             run=self._run,
             startedat=self._startedat,
             endedat=datetime.now(UTC),
             outcome=outcome,
-            name=catalog.name,
+            name=node.name,
             catalogs=self._names[:MOST_NAMED],
         )
+        # A copy is not validated: a text of a hostile catalog that the node refuses must not end
+        # the job, which only tells that the node was not told.
+        return result.model_copy(update=more)
 
     def _post(self, results: Sequence[_Told]) -> None:
         with ThreadPoolExecutor(max_workers=min(16, max(1, len(results)))) as pool:
@@ -170,27 +148,21 @@ def _post_one(catalog: NodeInput, told: _Told) -> str:
 
 async def _tell(client: Client, told: _Told) -> None:
     """Report a result, and as many of its findings as the node keeps."""
-    await client.call(TELL_RECONCILIATION, told.result)
+    await client.call(operations.TELL_RECONCILIATION, told.result)
     if not told.compared:
         return
-    for first in range(0, max(1, len(told.differences)), MOST_FINDINGS):
-        part = NewFindings(
+    for first in range(0, max(1, len(told.differences)), operations.MOST_FINDINGS):
+        part = operations.NewFindings(
             compared=[*told.compared],
             first=first,
-            findings=[*_findings(told.differences[first : first + MOST_FINDINGS])],
+            findings=[*_findings(told.differences[first : first + operations.MOST_FINDINGS])],
         )
-        try:
-            kept = await client.call(TELL_FINDINGS, part, run=str(told.result.run))
-        except Refused as error:
-            # A node of an earlier version keeps the numbers only.
-            if error.problem.status == 404:
-                return
-            raise
+        kept = await client.call(operations.TELL_FINDINGS, part, run=str(told.result.run))
         if not kept.wanted:
             return
 
 
-def _findings(differences: Iterable[Difference]) -> Iterator[ComparisonFinding]:
+def _findings(differences: Iterable[Difference]) -> Iterator[operations.ComparisonFinding]:
     """Differences in the form in which nodes are told of them.
 
     Their texts were read from catalogs, which may be hostile: what no node would take is left out.
@@ -198,7 +170,19 @@ def _findings(differences: Iterable[Difference]) -> Iterator[ComparisonFinding]:
     for each in differences:
         named = {name.replace("_", ""): value for name, value in asdict(each).items()}
         with contextlib.suppress(ValueError):
-            yield ComparisonFinding.model_validate(named)
+            yield operations.ComparisonFinding.model_validate(named)
+
+
+def _counts_at(name: str, summary: ReconcileSummary) -> dict[operations.FindingName, int]:
+    """The numbers of differences at a catalog, without zeros."""
+    return {finding: counts[name] for finding, counts in summary.counts.items() if name in counts}
+
+
+def _concerning(name: str, summary: ReconcileSummary) -> Iterator[Difference]:
+    own = {each.authority for each in summary.catalogs if each.name == name}
+    for each in summary.ranked:
+        if name in (each.catalog, each.reference) or each.authority in own:
+            yield each
 
 
 def _public(url: str) -> str | None:
@@ -217,8 +201,7 @@ def notify(url: str, summary: ReconcileSummary) -> None:
     """
     document = summary.to_document()
     data = {name: value for name, value in document.items() if name not in _LEFT_OUT}
-    names = [one.name for one in summary.catalogs]
-    asyncio.run(_send(url, _event(DIFFERENT, names, data)))
+    asyncio.run(_send(url, DIFFERENT, [one.name for one in summary.catalogs], data))
 
 
 def notify_found(url: str, names: Sequence[str], findings: Sequence[dict[str, Any]]) -> None:
@@ -227,10 +210,10 @@ def notify_found(url: str, names: Sequence[str], findings: Sequence[dict[str, An
     Raises:
         ReconcileError: the web hook does not take the event.
     """
-    asyncio.run(_send(url, _event(FOUND, names, {"findings": [*findings]})))
+    asyncio.run(_send(url, FOUND, names, {"findings": [*findings]}))
 
 
-def _event(kind: str, names: Sequence[str], data: dict[str, Any]) -> CloudEvent:
+async def _send(url: str, kind: str, names: Sequence[str], data: dict[str, Any]) -> None:
     attributes = {
         "id": str(uuid4()),
         "source": SOURCE,
@@ -240,10 +223,7 @@ def _event(kind: str, names: Sequence[str], data: dict[str, Any]) -> CloudEvent:
         "datacontenttype": "application/json",
     }
     # The data may have times, which the format of the event does not take.
-    return CloudEvent(attributes, orjson.loads(orjson.dumps(data)))
-
-
-async def _send(url: str, event: CloudEvent) -> None:
+    event = CloudEvent(attributes, orjson.loads(orjson.dumps(data)))
     message = to_structured(event, JSONFormat())
     timeout = aiohttp.ClientTimeout(total=_EVENT_SECONDS)
     try:

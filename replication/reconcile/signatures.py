@@ -30,12 +30,10 @@ from catalog.operations.signing import (
 from replication.deciding.trust import is_consistent, is_endorsed
 from replication.peers.keyhistories import fetch_histories
 from replication.reconcile.catalogs import SurveyedCatalog
-from replication.reconcile.errors import ReconcileError
 
 if TYPE_CHECKING:
     from replication.reconcile.inputs.nodeinput import NodeInput
 
-OFFER = "signatures"
 REVOKED = b""
 """The value of a revoked key."""
 UNCHECKED, VERIFIED, UNSIGNED = 0, 1, 2
@@ -126,14 +124,8 @@ def survey_keys(catalogs: Sequence[SurveyedCatalog]) -> list[AuthorityKeys]:
     """Ask the nodes for keys, and check the answers; authorities without keys are left out.
 
     Raises:
-        ReconcileError: a catalog can't be read, or does not offer signatures.
+        CatalogUnread
     """
-    for catalog in catalogs:
-        if catalog.node is not None and OFFER not in catalog.offers:
-            raise ReconcileError(
-                f"Catalog {catalog.name} does not show signatures.",
-                "Bring it to the version of this job, or leave out --verify-signatures.",
-            )
     with ThreadPoolExecutor(max_workers=min(16, len(catalogs))) as pool:
         asked = pool.map(lambda each: each.node and _ask_one(each, each.node), catalogs)
         told = [each for each in asked if each is not None]

@@ -22,23 +22,6 @@ from catalog.http.route import Route, model_response
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import NotFound
 from catalog.operations import reconciliations as operations
-from catalog.operations.reconciliations import (
-    REPAIRABLE,
-    ComparedCatalog,
-    DifferingAttributeAnswer,
-    FindingQuery,
-    FindingSide,
-    FindingSides,
-    FindingsQuery,
-    KeptFindings,
-    NewFindings,
-    NewReconciliation,
-    PresentCopy,
-    Reconciliation,
-    Reconciliations,
-    StoredFinding,
-    StoredFindings,
-)
 from catalog.store import entities, links
 from catalog.store.database import Connection
 from catalog.store.links import Link
@@ -58,19 +41,21 @@ _NOT_ASKED = "it was not asked"
 _NO_LINK = "no link of this node leads there, by which it could be asked"
 
 
-async def list_reconciliations(request: web.Request) -> Reconciliations:
+async def list_reconciliations(request: web.Request) -> operations.Reconciliations:
     """List the latest reports of each outcome."""
     async with request[CONTEXT].database.acquire() as connection:
-        return Reconciliations(reconciliations=await store.read_all(connection))
+        return operations.Reconciliations(reconciliations=await store.read_all(connection))
 
 
-async def post_reconciliation(request: web.Request, told: NewReconciliation) -> None:
+async def post_reconciliation(request: web.Request, told: operations.NewReconciliation) -> None:
     """Store the report of a comparison; a repeated report is kept once."""
     async with request[CONTEXT].database.transaction() as connection:
         await store.add(connection, told)
 
 
-async def post_findings(request: web.Request, told: NewFindings) -> KeptFindings:
+async def post_findings(
+    request: web.Request, told: operations.NewFindings
+) -> operations.KeptFindings:
     """Store findings of a comparison that was reported; repeated findings are kept once."""
     context, run = request[CONTEXT], _run_of(request)
     room = max(0, context.settings.comparison_findings - told.first)
@@ -79,10 +64,10 @@ async def post_findings(request: web.Request, told: NewFindings) -> KeptFindings
         if not await store.note_compared(connection, run, told.compared):
             raise NotFound(request.path)
         await store.add_findings(connection, run, told.first, kept)
-    return KeptFindings(kept=len(kept), wanted=room - len(kept))
+    return operations.KeptFindings(kept=len(kept), wanted=room - len(kept))
 
 
-async def list_findings(request: web.Request, query: FindingsQuery) -> web.Response:
+async def list_findings(request: web.Request, query: operations.FindingsQuery) -> web.Response:
     """List the kept findings of a comparison in pages."""
     context, limit = request[CONTEXT], page_limit(request, query.limit)
     async with context.database.snapshot() as connection:
@@ -94,10 +79,14 @@ async def list_findings(request: web.Request, query: FindingsQuery) -> web.Respo
         following = query.model_dump(include={"finding", "catalog", "path"}, exclude_none=True)
         page = urlencode(following | {"limit": limit, "after": found[limit - 1].number})
         headers["Link"] = f"<{context.base_url(request)}{request.path}?{page}>;rel=next"
-    return model_response(StoredFindings(findings=found[:limit], count=count), headers=headers)
+    return model_response(
+        operations.StoredFindings(findings=found[:limit], count=count), headers=headers
+    )
 
 
-async def show_finding(request: web.Request, query: FindingQuery) -> FindingSides:
+async def show_finding(
+    request: web.Request, query: operations.FindingQuery
+) -> operations.FindingSides:
     """Show a finding with both sides as they are now, and the attributes that differ."""
     context, number = request[CONTEXT], request.match_info["number"]
     is_number = number.isascii() and number.isdigit() and len(number) <= _LONGEST_NUMBER
@@ -111,7 +100,7 @@ async def show_finding(request: web.Request, query: FindingQuery) -> FindingSide
     return await _sides(context, report, finding, asks=query.ask)
 
 
-async def _existing(connection: Connection, request: web.Request) -> Reconciliation:
+async def _existing(connection: Connection, request: web.Request) -> operations.Reconciliation:
     """The report of the comparison that a request addresses."""
     report = await store.find(connection, _run_of(request))
     if report is None:
@@ -127,8 +116,12 @@ def _run_of(request: web.Request) -> UUID:
 
 
 async def _sides(
-    context: Context, report: Reconciliation, finding: StoredFinding, *, asks: bool
-) -> FindingSides:
+    context: Context,
+    report: operations.Reconciliation,
+    finding: operations.StoredFinding,
+    *,
+    asks: bool,
+) -> operations.FindingSides:
     """A finding with both sides; `asks` says whether other catalogs are asked, both at once."""
     origin = Origin(finding.authority, finding.origin)
     rival = origin
@@ -147,17 +140,19 @@ async def _sides(
     if isinstance(one, Entity) and isinstance(other, Entity):
         differing = compared(one, other)
     is_known = reference is not None and not (copied.fault or reference.fault)
-    return FindingSides(
+    return operations.FindingSides(
         finding=finding,
         copied=copied,
         reference=reference,
         attributes=[
-            DifferingAttributeAnswer(name=each.name, copied=each.here, reference=each.there)
+            operations.DifferingAttributeAnswer(
+                name=each.name, copied=each.here, reference=each.there
+            )
             for each in differing
         ],
         isequal=is_known and _agree(one, other),
         isrepairable=copied.ishere
-        and finding.finding in REPAIRABLE
+        and finding.finding in operations.REPAIRABLE
         and finding.authority != context.database.node.authority,
     )
 
@@ -171,37 +166,39 @@ def _agree(one: Copy | None, other: Copy | None) -> bool:
 
 async def _side(
     context: Context,
-    report: Reconciliation,
+    report: operations.Reconciliation,
     held: Sequence[Link],
     name: str,
     origin: Origin,
     asks: bool,
-) -> tuple[FindingSide, Copy | None]:
+) -> tuple[operations.FindingSide, Copy | None]:
     """The side of the catalog with a name, and its present copy, as far as the copy is known."""
     if name == report.name:
         copy = await _here(context, origin)
-        return _shown(FindingSide(catalog=name, ishere=True), copy), copy
+        return _shown(operations.FindingSide(catalog=name, ishere=True), copy), copy
     known = next((each for each in report.compared if each.name == name), None)
     link = None if known is None else _leading_to(known, held)
     if link is None:
-        return FindingSide(catalog=name, ishere=False, fault=_NO_LINK), None
+        return operations.FindingSide(catalog=name, ishere=False, fault=_NO_LINK), None
     url, fault = link.definition.peer, _NOT_ASKED
     if asks:
         try:
             async with asyncio.timeout(_SECONDS):
                 copy = await _there(context, link, origin)
-            return _shown(FindingSide(catalog=name, ishere=False, link=link.id), copy), copy
+            return _shown(
+                operations.FindingSide(catalog=name, ishere=False, link=link.id), copy
+            ), copy
         except TimeoutError:
             fault = f"{url} did not answer within {_SECONDS:g} seconds"
         except ClientError as error:
             fault = describe(error, url)
-    return FindingSide(catalog=name, ishere=False, link=link.id, fault=fault), None
+    return operations.FindingSide(catalog=name, ishere=False, link=link.id, fault=fault), None
 
 
-def _shown(side: FindingSide, copy: Copy | None) -> FindingSide:
+def _shown(side: operations.FindingSide, copy: Copy | None) -> operations.FindingSide:
     if copy is None:
         return side.model_copy(update={"isabsent": True})
-    present = PresentCopy(
+    present = operations.PresentCopy(
         epoch=copy.epoch,
         deleted=isinstance(copy, Tombstone),
         digest=copy.digest.hex(),
@@ -219,7 +216,7 @@ async def _here(context: Context, origin: Origin) -> Copy | None:
     return replace(live, document=documents.get(live.xid))
 
 
-def _leading_to(catalog: ComparedCatalog, held: Sequence[Link]) -> Link | None:
+def _leading_to(catalog: operations.ComparedCatalog, held: Sequence[Link]) -> Link | None:
     """The link whose other end is a catalog: by the authority of the catalog, or by its URL."""
     for link in held:
         is_there = catalog.authority == link.authority or catalog.url == link.definition.peer

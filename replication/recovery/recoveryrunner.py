@@ -50,14 +50,6 @@ from replication.peers.peeraccess import access_of_row
 from replication.recovery.replicasurvey import Replica, naming, survey
 from replication.sources.copypages import COPIES_OF_ONE, pages_of
 from replication.store import recoveries
-from replication.store.recoveries import (
-    UNDER_WAY,
-    AnnouncedCopy,
-    Recovery,
-    RecoveryReplaced,
-    RecoverySource,
-    WantedCopy,
-)
 from replication.transfer.linkrun import LinkResources, until_woken
 
 _log = structlog.get_logger(__name__)
@@ -98,7 +90,7 @@ class RecoveryRunner:
             except ServerBusy:
                 await self._database.recovered()
             # An operator has ended or replaced the recovery.
-            except (CatalogRecovering, RecoveryReplaced):
+            except (CatalogRecovering, recoveries.RecoveryReplaced):
                 continue
 
     async def _run_once(self) -> None:
@@ -106,7 +98,7 @@ class RecoveryRunner:
         self.wakeup.clear()
         async with self._database.acquire() as connection:
             recovery = await recoveries.read(connection)
-        if recovery is None or recovery.state not in UNDER_WAY:
+        if recovery is None or recovery.state not in recoveries.UNDER_WAY:
             if recovery is not None and recovery.state == "awaited":
                 _log.warning("the node takes no writes", hint="concord recover --from URL")
             await wait_for(self.wakeup, _LOOK_SECONDS)
@@ -116,14 +108,14 @@ class RecoveryRunner:
         except ClientError as error:
             _log.warning("recovery interrupted", cause=cause_of(error))
             await self._fail(recovery, f"{error.message} {error.hint}".strip())
-        except (ServerBusy, CatalogRecovering, RecoveryReplaced):
+        except (ServerBusy, CatalogRecovering, recoveries.RecoveryReplaced):
             raise
         # The runner shares its task group with the links, so an unexpected error must not escape.
         except Exception as error:
             _log.exception("recovery failed")
             await self._fail(recovery, f"{type(error).__name__}: {error}")
 
-    async def _carry_on(self, recovery: Recovery) -> None:
+    async def _carry_on(self, recovery: recoveries.Recovery) -> None:
         """Do the next part of the work, up to the next state."""
         if recovery.state == "reading":
             await self._read(recovery)
@@ -133,7 +125,7 @@ class RecoveryRunner:
             await bury_refused(self._context)
             await self._end(recovery)
 
-    async def _read(self, recovery: Recovery) -> None:
+    async def _read(self, recovery: recoveries.Recovery) -> None:
         for source in recovery.sources:
             if not source.isread:
                 peer = await self._peer(source)
@@ -141,7 +133,7 @@ class RecoveryRunner:
         async with self._database.transaction() as connection:
             await recoveries.move_on(connection, recovery, "taking", "closed")
 
-    async def _take(self, recovery: Recovery) -> None:
+    async def _take(self, recovery: recoveries.Recovery) -> None:
         peers = {source.number: await self._peer(source) for source in recovery.sources}
         keys = await find_keys(self._context, recovery, peers.values())
         valid = sorted(id for known in keys.keys.values() for id, key in known.items() if key)
@@ -159,7 +151,7 @@ class RecoveryRunner:
             raise ClientError("Its replicas change whenever they are read.")
         await self._conclude(recovery)
 
-    async def _choose(self, recovery: Recovery) -> bool:
+    async def _choose(self, recovery: recoveries.Recovery) -> bool:
         """Choose copies; say whether the operator has to allow their deletions first."""
         authority = self._database.node.authority
         async with self._database.transaction() as connection:
@@ -178,7 +170,7 @@ class RecoveryRunner:
         _log.warning("recovery asks", question=question)
         return True
 
-    async def _conclude(self, recovery: Recovery) -> None:
+    async def _conclude(self, recovery: recoveries.Recovery) -> None:
         """End a recovery that has taken every copy, or block it if copies were refused."""
         await bury_orphans(self._context)
         async with self._database.acquire() as connection:
@@ -191,27 +183,29 @@ class RecoveryRunner:
             await recoveries.move_on(connection, recovery, "blocked", "model")
         _log.warning("recovery blocked", hint="concord recover show")
 
-    async def _end(self, recovery: Recovery) -> None:
+    async def _end(self, recovery: recoveries.Recovery) -> None:
         async with self._database.transaction() as connection:
             await lock_and_load(connection, _LOCKED)
             await recoveries.note_partial(connection, self._database.node.authority)
             await recoveries.end(connection, recovery, "done", datetime.now(UTC))
         _log.info("recovered", sources=[source.url for source in recovery.sources])
 
-    async def _fail(self, recovery: Recovery, message: str) -> None:
+    async def _fail(self, recovery: recoveries.Recovery, message: str) -> None:
         seconds = self._backoff.delay(recovery.failures + 1, self._random)
         at = datetime.now(UTC) + timedelta(seconds=seconds)
         async with self._database.acquire() as connection:
             await recoveries.fail(connection, recovery, message[:1000], at)
         await wait_for(self.wakeup, seconds)
 
-    async def _peer(self, source: RecoverySource) -> Client:
+    async def _peer(self, source: recoveries.RecoverySource) -> Client:
         url = source.url
         access = await access_of_row(self._context, url, source.sealed, "recovery_sources", url)
         return self._resources.client_of(url, access)
 
 
-async def find_keys(context: Context, recovery: Recovery, peers: Iterable[Client]) -> Trust:
+async def find_keys(
+    context: Context, recovery: recoveries.Recovery, peers: Iterable[Client]
+) -> Trust:
     """The keys of this authority that have to sign the copies of replicas.
 
     The backup of a signing authority has its keys, and an operator may have named keys; replicas
@@ -241,7 +235,7 @@ async def find_keys(context: Context, recovery: Recovery, peers: Iterable[Client
     return Trust(keys={authority: keys}) if keys else Trust()
 
 
-async def _known_here(context: Context, recovery: Recovery) -> dict[str, bytes] | None:
+async def _known_here(context: Context, recovery: recoveries.Recovery) -> dict[str, bytes] | None:
     """The node's former keys and the named keys.
 
     `None` if the node has keys but signing was off, and no key is named: then no signature is
@@ -280,7 +274,7 @@ async def take_once(context: Context, peers: Mapping[int, Client], keys: Trust) 
     """
     async with context.database.acquire() as connection:
         wanted = await recoveries.next_wanted(connection, _PAGES * _AT_ONCE)
-    by_source: dict[int | None, list[WantedCopy]] = defaultdict(list)
+    by_source: dict[int | None, list[recoveries.WantedCopy]] = defaultdict(list)
     for copy in wanted:
         by_source[copy.source].append(copy)
     for source, copies in by_source.items():
@@ -306,7 +300,11 @@ async def bury_refused(context: Context) -> None:
 
 
 async def _take_from(
-    context: Context, source: int, peer: Client, keys: Trust, wanted: Sequence[WantedCopy]
+    context: Context,
+    source: int,
+    peer: Client,
+    keys: Trust,
+    wanted: Sequence[recoveries.WantedCopy],
 ) -> None:
     own = context.database.node.authority
     announced = {copy.origin: copy for copy in wanted}
@@ -339,7 +337,7 @@ async def _take_from(
     if changed or spoilt or faults:
         async with context.database.transaction() as connection:
             told = [
-                AnnouncedCopy(
+                recoveries.AnnouncedCopy(
                     origin=copy.origin,
                     epoch=copy.epoch,
                     is_deleted=isinstance(copy, Tombstone),
@@ -414,7 +412,7 @@ def _policy(context: Context) -> Policy:
     return Policy(own=own, authorities=frozenset({own}), is_trusted=True, is_recovering=True)
 
 
-def _is_same(copy: Copy, announced: WantedCopy) -> bool:
+def _is_same(copy: Copy, announced: recoveries.WantedCopy) -> bool:
     return (copy.epoch, copy.digest) == (announced.epoch, announced.digest)
 
 

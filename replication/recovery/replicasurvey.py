@@ -15,7 +15,7 @@ from replication.peers.linkerrors import NO_LINK, describe
 from replication.store import recoveries
 from replication.store.digests import DigestSelection
 from replication.store.recoveries import AnnouncedCopy, RecoverySource
-from replication.transfer.comparison import DifferingOrigin, descend, list_differing
+from replication.transfer.comparison import descend, list_differing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,14 @@ async def survey(replica: Replica, source: RecoverySource) -> None:
         assert descent is not None, "it is needed"
         async for part in list_differing(replica, wanted, descent.difference):
             differing = [
-                _announced(each)
+                AnnouncedCopy(origin=each.origin.xid, epoch=None)
+                if (there := each.there) is None
+                else AnnouncedCopy(
+                    origin=each.origin.xid,
+                    epoch=there.epoch,
+                    is_deleted=there.is_deleted,
+                    digest=there.digest,
+                )
                 for each in part
                 if each.origin.authority == own and _is_entity(each.origin.xid)
             ]
@@ -65,15 +72,6 @@ async def meet_replica(replica: Replica) -> Handshake:
         hint = "Name the catalogs that follow it."
         raise ClientError(f"{replica.peer.url} is no replica: {fault}.", hint)
     return found
-
-
-def _announced(each: DifferingOrigin) -> AnnouncedCopy:
-    origin, there = each.origin.xid, each.there
-    if there is None:
-        return AnnouncedCopy(origin=origin, epoch=None)
-    return AnnouncedCopy(
-        origin=origin, epoch=there.epoch, is_deleted=there.is_deleted, digest=there.digest
-    )
 
 
 def _is_entity(xid: str) -> bool:

@@ -99,7 +99,6 @@ class Node:
     has_signed_all: bool = True
     histories: list[KeyHistory] = field(default_factory=list)
     trusted: dict[str, list[PublicKey]] = field(default_factory=dict)
-    offers: list[str] = field(default_factory=lambda: ["digests", "signatures"])
     resets: list[tuple[str, bool]] = field(default_factory=list)
     told: list[dict[str, Any]] = field(default_factory=list)
     told_findings: list[dict[str, Any]] = field(default_factory=list)
@@ -273,7 +272,6 @@ class _Server:
                 "authority": node.authority,
                 "software": "fake",
                 "digestversion": node.digestversion,
-                "offers": node.offers,
             }
         )
 

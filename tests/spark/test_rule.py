@@ -40,7 +40,7 @@ def table_of(copies: Sequence[Copy]) -> pa.Table:
 
 def compared(engine: Engine, rows: str) -> tuple[list[Difference], Mapping[str, int]]:
     with find_differences(engine, rows, TOPOLOGY) as found:
-        differences = [Difference(**row) for row in engine.fetch(found.described(is_few=True))]
+        differences = [Difference(**row) for row in engine.fetch(found.frame)]
     position = TOPOLOGY.names.index
     ordered = sorted(differences, key=lambda one: (*one.key[:2], position(one.catalog), one.key[3]))
     return ordered, found.totals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,6 @@ import orjson
 import pyarrow as pa
 
 from catalog.client import Backoff, Client, ClientError, Refused, Retry
-from catalog.model.confluentattribute import SchemaIdConflict
 from catalog.operations.feed import DigestSchemaIds
 from catalog.operations.reconciliations import LIST_RECONCILIATIONS
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog, check_digest_version
@@ -25,6 +24,7 @@ T = TypeVar("T")
 CALL_SECONDS = 600.0
 RETRY = Retry(attempts=3, backoff=Backoff(initial=0.5, factor=2, cap=60, jitter=0.5))
 
+_DIGESTS = "/replication/digests"
 _HINTS = {
     **dict.fromkeys(
         (401, 403),
@@ -53,7 +53,8 @@ class NodeInput:
         return self.call(self._survey)
 
     async def _survey(self, client: Client) -> SurveyedCatalog:
-        digests = await client.request("GET", "/replication/digests")
+        digests = await client.request("GET", _DIGESTS)
+        ids = await client.request("GET", _DIGESTS, params={"format": "schemaids"})
         told, handshake, links = (
             await client.call(LIST_RECONCILIATIONS),
             await client.handshake(),
@@ -69,9 +70,8 @@ class NodeInput:
             links=tuple(ReportedLink.of(link, self.url) for link in links),
             fingerprints={bucket: (count, xor) for bucket, count, xor in buckets["buckets"]},
             as_of=digests.headers.get("Concord-Cursor"),
-            offers=frozenset(handshake.offers),
             told=told.reconciliations,
-            schemaids=await _schema_ids(client),
+            schemaids=DigestSchemaIds.model_validate_json(ids.body).schemaids,
         )
 
     def read(self, buckets: BucketRange, *, verify: bool, is_signed: bool) -> list[pa.RecordBatch]:
@@ -83,9 +83,7 @@ class NodeInput:
             **({"signatures": "true"} if is_signed else {}),
         }
         answer = self.call(
-            lambda client: client.request(
-                "GET", "/replication/digests", params=params, largest=None
-            )
+            lambda client: client.request("GET", _DIGESTS, params=params, largest=None)
         )
         return parse_rows(answer.body, buckets, catalog=self.name, is_signed=is_signed)
 
@@ -133,14 +131,3 @@ class NodeInput:
             "Check that it runs and that its URL is right, then start the job again.",
             self.name,
         )
-
-
-async def _schema_ids(client: Client) -> Sequence[SchemaIdConflict]:
-    """The schema ids that name several schemas; none if the node is of an older version."""
-    try:
-        answer = await client.request("GET", "/replication/digests", params={"format": "schemaids"})
-    except Refused as error:
-        if error.problem.status == 400:
-            return ()
-        raise
-    return DigestSchemaIds.model_validate_json(answer.body).schemaids

@@ -90,7 +90,7 @@ class SnapshotInput:
                 links=tuple(_link(each) for each in manifest["links"]),
                 fingerprints={bucket: (count, xor) for bucket, count, xor in manifest["buckets"]},
                 as_of=manifest["asof"],
-                schemaids=[SchemaIdConflict(**each) for each in manifest.get("schemaids", ())],
+                schemaids=[SchemaIdConflict(**each) for each in manifest["schemaids"]],
                 moment=Moment(
                     datetime.fromisoformat(manifest["startedat"]),
                     datetime.fromisoformat(manifest["endedat"]),
