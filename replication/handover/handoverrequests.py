@@ -96,6 +96,7 @@ async def begin_handover(request: web.Request, wanted: operations.NewHandover) -
     touched = Touched(groups=frozenset({group}), groups_exclusive=True, registry_exclusive=True)
     async with context.database.transaction() as connection:
         if role == "take":
+            # Without the locks, a write could create the group before the reservation.
             await lock_and_load(connection, touched)
             if obstacle := await transactions.find_obstacle(connection, group, authority):
                 raise HandoverRefused(request.path, group=group, error_detail=obstacle)
@@ -128,6 +129,8 @@ async def abort_handover(
         found = await _existing(connection, request)
     if found.state == "promised":
         await _ask_giver(context, found, is_forced=query.force)
+    # The giver is asked before the transaction, so that no lock is held while a peer is awaited.
+    # Meanwhile, the runner may have gone on.
     async with context.database.transaction() as connection:
         current = await handovers.lock(connection, found.id)
         if current is None:

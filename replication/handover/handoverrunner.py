@@ -117,10 +117,12 @@ class HandoverRunner:
                 given = await give(self._context, handover, told.floor)
                 _log.info("group given", group=handover.xid, to=handover.authority)
                 if given.state == "given":
+                    # The next offer wakes the taker, which learns the new state when it asks.
                     handover = given
                     continue
                 return
             if handover.state == "given" and state == "done":
+                # Not before the taker says so: a taker that crashes fetches the lines again.
                 async with self._database.transaction() as connection:
                     await handovers.drop_copies(connection, handover.id)
                     await self._move_on(connection, handover, "done")
@@ -140,6 +142,7 @@ class HandoverRunner:
         assert handover.theirs is not None
         state = await self._ask(handover, peer)
         if state in ("aborted", None):
+            # The giver did not give the group, so the consent stands for another offer.
             async with self._database.transaction() as connection:
                 await self._move_on(connection, handover, "consented", theirs=None)
             return

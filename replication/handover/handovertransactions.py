@@ -77,7 +77,10 @@ async def give(context: Context, handover: Handover, floor: int) -> Handover:
     """
     database, now = context.database, datetime.now(UTC)
     async with database.transaction() as connection:
+        # Entities are locked before the handover, here and in `_take_at`. The other order could
+        # deadlock with a request that holds the group and adds a handover.
         locked = await lock_and_load(connection, touched_by({handover.xid}))
+        # An operator may have ended the handover since the runner has read the state.
         current = await handovers.lock(connection, handover.id)
         if current is None or current.state != "offered":
             return current or handover
@@ -95,6 +98,8 @@ async def give(context: Context, handover: Handover, floor: int) -> Handover:
             len(entities), succeed, entities, deleted, handover.authority, floor, now
         )
         changes = await write_succession(context, connection, entities, made, dead, signer)
+        # The lines and the new state are committed together: whoever reads `given` finds the lines,
+        # which nobody can make again, since the entities are replicas from now on.
         await _keep_lines(connection, handover, made, signer)
         await handovers.leave_sets(connection, handover.xid)
         given = await handovers.move_on(
@@ -178,6 +183,7 @@ async def preview_lines(context: Context, handover: Handover) -> AsyncGenerator[
     async with database.snapshot(database.pools.streams) as connection:
         entities, deleted = await load_group(connection, database.node.authority, handover.xid)
         signer = await context.signers.get(connection, (await read_signing(connection)).number)
+        # The floor is known once the taker has promised; a preview shows what fits, not the epochs.
         made = await aside(len(entities), succeed, entities, deleted, handover.authority, 0, now)
         async for line in _lines(connection, made, signer):
             yield line
@@ -314,6 +320,7 @@ async def _take_at(
     async with database.transaction() as connection:
         locked = await lock_and_load(connection, touched_by(places, configuration.revision))
         current = await handovers.lock(connection, handover.id)
+        # A step may be repeated after a crash, so the group may be here already.
         if current is None or current.state != "promised" or current.theirs != handover.theirs:
             return ()
         entities, tombstones = await load_local(connection, copies)

@@ -116,6 +116,7 @@ class DuckdbEngine:
             given = plan.catalogs[catalog].input
             return list(rows_within(given, catalog, buckets, verify=plan.verify, check=plan.check))
 
+        # Only the answers come from threads: a connection of DuckDB is for one thread at a time.
         with ThreadPoolExecutor(max_workers=_READS_AT_ONCE) as pool:
             parts = progress_of(pool.map(read, plan.requests), plan.rows, progress)
             batches = [batch for part in parts for batch in part]

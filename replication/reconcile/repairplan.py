@@ -364,6 +364,7 @@ class StoredPlan:
 
             def note(batch: Sequence[RepairAction], _: Repairs) -> None:
                 nonlocal began
+                # A crash before this line fetches the batch again, which changes nothing.
                 journal.writelines(f"{each.id}\n" for each in batch)
                 journal.flush()
                 sleep(max(0.0, len(batch) / per_second - (time.monotonic() - began)))

@@ -81,6 +81,7 @@ class _NodeReader(SimpleDataSourceStreamReader):
 
     async def _read(self, client: Client, cursor: str, end: str | None) -> tuple[list[Row], str]:
         rows: list[Row] = []
+        # A repeated reading may get other pages, and need not meet `end`: the bound ends it.
         for _ in range(_MOST_PAGES):
             try:
                 page, following = await self._page(client, cursor)

@@ -247,6 +247,8 @@ class StreamWatch:
         found = [StreamFinding(**row.asDict()) for row in batch.collect()]
         if not found:
             return
+        # Spark repeats a batch under its number after a crash, and the file is then replaced.
+        # The rename shows a reader a whole file or none.
         file = self.directory / FINDINGS / f"batch-{number:012}.parquet"
         table = pa.Table.from_pylist([asdict(each) for each in found], _COLUMNS)
         pq.write_table(table, file.with_suffix(".part"), compression="zstd")

@@ -46,6 +46,7 @@ from replication.sources.copypages import COPIES_OF_ONE, pages_of
 from replication.store import recoveries
 from replication.transfer.comparison import read_authorities
 
+# The exclusive lock waits for writes under way: each has seen the gate where it was.
 _EVERYTHING = Touched(catalog_exclusive=True)
 
 
@@ -309,6 +310,7 @@ async def _fetch(
                 mapping=mapping,
                 addresses=addresses,
             )
+            # Pages are applied in their order, since a child needs its parent here.
             page.applied = await apply_batch(context, batch)
             found.update({finding.origin: finding for finding in page.applied.findings})
     return found

@@ -139,6 +139,7 @@ class RecoveryRunner:
         valid = sorted(id for known in keys.keys.values() for id, key in known.items() if key)
         async with self._database.transaction() as connection:
             await recoveries.note_keys(connection, recovery, valid)
+        # A copy that has changed or is in doubt is chosen anew: rounds follow until none is taken.
         for _ in range(_MOST_ROUNDS):
             if await self._choose(recovery):
                 return
@@ -328,6 +329,7 @@ async def _take_from(
                 # Verification releases the interpreter lock.
                 found = await asyncio.to_thread(_faults_of, exact, keys)
                 faults.update(found)
+                # After a crash between the two transactions, the copy is fetched and settled again.
                 if proven := [copy for copy in exact if copy.origin not in found]:
                     batch = Batch(copies=proven, policy=_policy(context))
                     page.applied = applied = await apply_batch(context, batch)
@@ -392,6 +394,7 @@ async def _bury_all(
             )
             for origin, epoch in epochs.items()
         ]
+        # Each is settled whatever its verdict, or the loop would find it for ever.
         applied = await apply_batch(context, Batch(copies=tombstones, policy=_policy(context)))
         outcomes: list[tuple[str, ChoiceState, str]] = []
         for finding in applied.findings:

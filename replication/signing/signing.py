@@ -89,6 +89,7 @@ async def rotate_key(request: web.Request, wanted: signing.KeyRotation) -> signi
         await store.retire_own_key(connection, state.number, now, revokes=wanted.revoke)
         await _sign_by(connection, made)
         shown = await _show(context, connection)
+    # Not before the commit: until then, a write in another transaction may sign by the old key.
     context.signers.forget(state.number)
     context.database.signal.set()
     return shown
@@ -144,6 +145,7 @@ async def _sign_batch(context: Context) -> bool:
             signed=signed,
             changes=changes,
         )
+        # The place is committed with the signatures, so a crash signs nothing twice.
         await write(connection, made)
         await store.note_signed(connection, next_after)
     if changes:

@@ -20,6 +20,8 @@ _LONG_SECONDS = 3600
 _queries = Queries("recoveries", package=__package__)
 
 
+# Statements name a recovery by the time of its start, so that a runner that still works for a
+# replaced recovery changes nothing of the new one.
 class RecoveryReplaced(Exception):
     """The recovery was ended or replaced during the work."""
 

@@ -62,6 +62,8 @@ class DatabaseInput:
         exported: Future[str] = Future()
         is_over = Event()
 
+        # PostgreSQL keeps an exported snapshot only while the transaction that has exported it is
+        # open, and Spark's workers open their own connections later.
         async def export(connection: Connection) -> None:
             exported.set_result(await export_snapshot(connection))
             await asyncio.to_thread(is_over.wait)
