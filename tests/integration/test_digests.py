@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from catalog.model.digest import bucket, fingerprint
 from tests.integration.conftest import Node
@@ -23,6 +24,7 @@ from tests.integration.federation import (
     write_some,
 )
 
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.in_order]
 DAMAGES = {
     "content": 'UPDATE entities SET attributes = attributes || \'{"name": "x"}\' '
     "WHERE xid = '/messagegroups/g'",
@@ -38,9 +40,12 @@ DAMAGES = {
 }
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, Node]]:
-    """A source and a target that carries all of it; the link is not running any more."""
+    """A source and a target that carries all of it; the link is not running any more.
+
+    A repair ends each damage. The tests from that of equal catalogs on write to the target.
+    """
     async with (
         databases(postgres_url, template, 2) as (one, two),
         start_member(one) as source,
@@ -53,13 +58,6 @@ async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, No
         async with running(target):
             await eventually(lambda: carries(target, source))
         yield source, target
-
-
-async def test_equal_catalogs_have_equal_buckets(pair: tuple[Node, Node]) -> None:
-    source, target = pair
-    assert await source.get("/replication/digests") == await target.get("/replication/digests")
-    await target.put("/messagegroups/own")
-    assert await source.get("/replication/digests") != await target.get("/replication/digests")
 
 
 async def test_buckets_are_the_xor_of_the_live_rows_without_the_registry(
@@ -128,6 +126,13 @@ async def test_damage_is_found_by_computing_and_mended_by_a_repair(
         assert await digest_rows(target, verify=verify) == sound
     shown = await target.send("GET", "/schemagroups/g/schemas/s")
     assert shown.body == b'{"type": "object"}'
+
+
+async def test_equal_catalogs_have_equal_buckets(pair: tuple[Node, Node]) -> None:
+    source, target = pair
+    assert await source.get("/replication/digests") == await target.get("/replication/digests")
+    await target.put("/messagegroups/own")
+    assert await source.get("/replication/digests") != await target.get("/replication/digests")
 
 
 async def test_a_repair_says_what_it_could_not_mend(pair: tuple[Node, Node]) -> None:
