@@ -269,6 +269,8 @@ def _show(found: RecoveryAnswer, notes: list[RecoveryFindingAnswer]) -> None:
     states = [(getattr(found, name), name) for name in _COUNTS]
     counts = ", ".join(f"{number:,} {name}" for number, name in states if number)
     out.print(f"Recovery of {cell(found.authority)}: [bold]{found.state}[/]. {counts}")
+    if found.diverged:
+        out.print(f"Copies of {counted(found.diverged, 'origins')} differed.")
     for note in notes[:_MOST_SHOWN]:
         out.print(f"  {note.state} {cell(note.origin)} (epoch {note.epoch}): {cell(note.detail)}")
     if len(notes) > _MOST_SHOWN:
