@@ -5,14 +5,18 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
+from typing import TypeVar
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from catalog.model.authoritykey import PublicKey, signed_copy
+from catalog.model.entity import Entity, Tombstone
+
+Copy = TypeVar("Copy", bound=Entity | Tombstone)
 
 _SEED_BYTES = 32
 # Answers are remembered because a page of the feed repeats groups and resources, and because
@@ -52,6 +56,10 @@ class EntitySigner:
     def sign_copy(self, digest: bytes) -> bytes:
         """Sign an entity or a tombstone by its digest."""
         return self.sign(signed_copy(digest))
+
+    def signed(self, copy: Copy) -> Copy:
+        """The copy with a signature of this key."""
+        return replace(copy, signature=self.sign_copy(copy.digest), signedby=self.id)
 
 
 def new_seed() -> bytes:

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -37,7 +38,7 @@ from catalog.operations.operation import LINES, PageQuery
 from catalog.store import entities as store
 from catalog.store import linksources, schemaids
 from catalog.store.database import Connection
-from catalog.store.locks import MustBeginAgain, Touched, lock_and_load
+from catalog.store.locks import Touched, lock_and_load
 from catalog.store.secrets import seal_credential
 from replication.handover import handovertransactions as transactions
 from replication.handover.handovercopies import Succession, Unfit, succeed
@@ -327,7 +328,6 @@ routes: Sequence[Route] = (
 
 
 _AT_ONCE = 1000
-_MOST_ATTEMPTS = 5
 
 
 async def adopt_link(request: web.Request, query: AdoptQuery) -> AdoptedGroups:
@@ -356,11 +356,14 @@ async def adopt_link(request: web.Request, query: AdoptQuery) -> AdoptedGroups:
             await _check_no_home(context, connection, request.path)
     for group in groups:
         is_home = query.default and _source_of(group) == DEFAULT_CONTEXT
+        adopt = partial(_adopt_at, context, link.authority, group.xid, is_home=is_home)
         try:
-            number += await _adopt_group(context, link.authority, group.xid, is_home=is_home)
+            changes, entities = await transactions.repeated(adopt)
         except Unfit as error:
             fault = str(error)
             raise HandoverRefused(request.path, group=group.xid, error_detail=fault) from error
+        context.database.signal.set(changes)
+        number += entities
         adopted.append(group.xid)
     return AdoptedGroups(groups=adopted, entities=number)
 
@@ -397,25 +400,14 @@ def _source_of(group: Entity) -> str:
     return str(source.get("context")) if isinstance(source, dict) else ""
 
 
-async def _adopt_group(context: Context, authority: str, xid: str, *, is_home: bool) -> int:
-    """Adopt a group with everything below it; the number of entities.
+async def _adopt_at(
+    context: Context, authority: str, xid: str, *, is_home: bool
+) -> tuple[Sequence[Change], int]:
+    """Adopt a group with everything below it; return the changes and the number of entities.
 
     Raises:
         Unfit: nothing was written.
     """
-    for _ in range(_MOST_ATTEMPTS):
-        try:
-            changes, number = await _adopt_at(context, authority, xid, is_home=is_home)
-        except MustBeginAgain:
-            continue
-        context.database.signal.set(changes)
-        return number
-    raise Unfit("the catalog here changes too often at the moment")
-
-
-async def _adopt_at(
-    context: Context, authority: str, xid: str, *, is_home: bool
-) -> tuple[Sequence[Change], int]:
     own, now = context.database.node.authority, datetime.now(UTC)
     async with context.database.transaction() as connection:
         locked = await lock_and_load(connection, transactions.touched_by({xid}))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TypeVar
 
 from catalog.client import Client, Unreachable
 from catalog.context import Context
@@ -43,7 +44,6 @@ from replication.handover.handovercopies import (
     MOST_COPIES,
     MOST_HANDED,
     Expectation,
-    Handed,
     Succession,
     Unfit,
     provenance_told,
@@ -55,6 +55,8 @@ from replication.signing.signaturechecks import read_trust, verify_all
 from replication.store import copies as stored_copies
 from replication.store import handovers
 from replication.store.handovers import Handover
+
+T = TypeVar("T")
 
 _DOCUMENTS_AT_ONCE = 50
 _REFUSED_AT: frozenset[Refusal] = frozenset({"closed", "model"})
@@ -219,21 +221,14 @@ async def _lines(
     Documents are loaded in pieces, to bound the memory of a large group.
     """
     for end in (*made.ends, *made.remembered):
-        yield write_copy(_signed(end, signer))
+        yield write_copy(end if signer is None else signer.signed(end))
     for start in range(0, len(made.successors), _DOCUMENTS_AT_ONCE):
         successors = made.successors[start : start + _DOCUMENTS_AT_ONCE]
         wanted = [each.xid for each in successors if each.document_sha256 is not None]
         documents = await store.load_documents(connection, wanted) if wanted else {}
         for successor in successors:
-            yield write_copy(
-                replace(_signed(successor, signer), document=documents.get(successor.xid))
-            )
-
-
-def _signed(copy: Handed, signer: EntitySigner | None) -> Handed:
-    if signer is None:
-        return copy
-    return replace(copy, signature=signer.sign_copy(copy.digest), signedby=signer.id)
+            signed = successor if signer is None else signer.signed(successor)
+            yield write_copy(replace(signed, document=documents.get(successor.xid)))
 
 
 def _succession_told(entities: Sequence[Entity], made: Succession, model: Model) -> list[Change]:
@@ -295,21 +290,32 @@ async def take(context: Context, handover: Handover, copies: Sequence[Copy]) -> 
         CatalogRecovering: nothing was written, since the node is recovering.
     """
     group = Origin(handover.authority, handover.xid)
-    for _ in range(_MOST_ATTEMPTS):
+
+    async def attempt() -> Sequence[Change]:
         async with context.database.acquire() as connection:
             held = await store.load_by_origin(connection, [group])
         # The path of the group changes, and the path of a replica of the group.
         places = frozenset({handover.xid, *(entity.xid for entity in held.values())})
-        try:
-            changes = await _take_at(context, handover, copies, places)
-        except MustBeginAgain:
-            continue
-        except ConfigurationChanged:
-            # The copies were checked against the old model, and may not fit the new model.
-            await context.shared.reload()
-            raise Unfit(_CHANGING) from None
-        context.database.signal.set(changes)
-        return
+        return await _take_at(context, handover, copies, places)
+
+    try:
+        changes = await repeated(attempt)
+    except ConfigurationChanged:
+        # The copies were checked against the old model, and may not fit the new model.
+        await context.shared.reload()
+        raise Unfit(_CHANGING) from None
+    context.database.signal.set(changes)
+
+
+async def repeated(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Repeat a transaction that must begin again, a few times.
+
+    Raises:
+        Unfit: the catalog changes too often; nothing was written.
+    """
+    for _ in range(_MOST_ATTEMPTS):
+        with contextlib.suppress(MustBeginAgain):
+            return await attempt()
     raise Unfit(_CHANGING)
 
 

@@ -136,7 +136,7 @@ async def _sign_batch(context: Context) -> bool:
         next_after = None if is_of_ends else _TOMBSTONES
         if found:
             next_after = _TOMBSTONES + found[-1].origin if is_of_ends else found[-1].xid
-        signed = await aside(len(found), _signed, found, signer)
+        signed = await aside(len(found), lambda: [signer.signed(each) for each in found])
         changes = [change_of(each, "signed") for each in signed]
         made = Write(
             interaction=uuid.uuid4().hex,
@@ -151,12 +151,6 @@ async def _sign_batch(context: Context) -> bool:
     if changes:
         context.database.signal.set(changes)
     return next_after is not None
-
-
-def _signed(found: Sequence[Copy], signer: EntitySigner) -> list[Copy]:
-    return [
-        replace(each, signature=signer.sign_copy(each.digest), signedby=signer.id) for each in found
-    ]
 
 
 async def _begin(context: Context, connection: Connection, subject: str) -> None:

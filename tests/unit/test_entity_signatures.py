@@ -54,7 +54,7 @@ def end(epoch: int = 2) -> Tombstone:
 
 
 def signed(copy: Copy, signer: EntitySigner = ONE) -> Copy:
-    return replace(copy, signature=signer.sign_copy(copy.digest), signedby=signer.id)
+    return signer.signed(copy)
 
 
 def policy_with(*signers: EntitySigner, revoked: tuple[EntitySigner, ...] = ()) -> Policy:

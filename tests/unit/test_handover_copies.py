@@ -68,7 +68,7 @@ def expectation(floor: int = 0, trust: Trust | None = None) -> Expectation:
 
 
 def signed(copy: Copy) -> Copy:
-    return replace(copy, signature=SIGNER.sign_copy(copy.digest), signedby=SIGNER.id)
+    return SIGNER.signed(copy)
 
 
 @pytest.mark.parametrize("floor", [0, 5, 100])
