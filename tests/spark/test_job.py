@@ -30,17 +30,25 @@ pytestmark = pytest.mark.slow
 Reconcile = Callable[..., ReconcileSummary]
 
 
-@pytest.fixture(params=["spark", "duckdb"])
-def reconcile(federation: Federation, request: pytest.FixtureRequest) -> Reconcile:
-    """The job over all nodes of the federation: in the session that all tests share, or without."""
-    is_spark = request.param == "spark"
-    spark: SparkSession | None = request.getfixturevalue("spark") if is_spark else None
+@pytest.fixture
+def reconcile(federation: Federation) -> Reconcile:
+    """The job over all nodes of the federation, in memory."""
+    return job_over(federation, None)
 
+
+@pytest.fixture(params=["spark", "duckdb"])
+def reconcile_by_each(federation: Federation, request: pytest.FixtureRequest) -> Reconcile:
+    """The job by each engine: Spark in the session that all tests share, and in memory."""
+    is_spark = request.param == "spark"
+    return job_over(federation, request.getfixturevalue("spark") if is_spark else None)
+
+
+def job_over(federation: Federation, spark: SparkSession | None) -> Reconcile:
     def run(**more: Any) -> ReconcileSummary:
         options: dict[str, Any] = {
             "report": None,
             "repair": False,
-            "master": "local[2]" if is_spark else "",
+            "master": "" if spark is None else "local[2]",
             "verify": True,
             "settle_seconds": 1.0,
             "progress": lambda line: None,
@@ -99,32 +107,32 @@ def test_catalogs_that_agree_are_equal(federation: Federation, reconcile: Reconc
     assert {one.as_of for one in summary.catalogs} == {"42"}
 
 
-def test_empty_catalogs_are_equal(federation: Federation, reconcile: Reconcile) -> None:
+def test_empty_catalogs_are_equal(federation: Federation, reconcile_by_each: Reconcile) -> None:
     federation.add("eu")
     federation.add("us")
 
-    summary = reconcile()
+    summary = reconcile_by_each()
 
     assert summary.is_equal
     assert (summary.origins, summary.unverifiable) == (0, 0)
 
 
 def test_the_rows_of_each_catalog_are_read_once(
-    federation: Federation, reconcile: Reconcile
+    federation: Federation, reconcile_by_each: Reconcile
 ) -> None:
     catalogs = three_catalogs(federation)
-    reconcile()
+    reconcile_by_each()
     for each in catalogs:
         assert len([path for path in each.requests if "format=csv" in path]) == 1
 
 
 def test_every_difference_is_reported_with_all_files(
-    federation: Federation, reconcile: Reconcile, tmp_path: Path
+    federation: Federation, reconcile_by_each: Reconcile, tmp_path: Path
 ) -> None:
     spoil(*three_catalogs(federation))
     federation.nodes["hub"].hold("https://<script>.example.com", "/messagegroups/x")
 
-    summary = reconcile(report=tmp_path)
+    summary = reconcile_by_each(report=tmp_path)
 
     assert seen(summary) == EXPECTED
     assert set(summary.counts) == set(FINDINGS) - SIGNATURE_FINDINGS
@@ -211,17 +219,17 @@ def test_differences_that_vanish_are_not_reported(
 
 
 def test_damage_behind_a_stored_digest_is_seen_and_only_that_is_read_again(
-    federation: Federation, reconcile: Reconcile
+    federation: Federation, reconcile_by_each: Reconcile
 ) -> None:
     eu, us, _ = three_catalogs(federation)
     key = (us.authority, "/messagegroups/us1")
     eu.rows[key] = damaged(eu.rows[key])
 
-    assert seen(reconcile()) == {("damaged", "eu", key[1])}
+    assert seen(reconcile_by_each()) == {("damaged", "eu", key[1])}
     first, again = (path for path in us.requests if "format=csv" in path)
     assert "from=0&to=65536" in first
     assert "from=0&" not in again
-    assert reconcile(verify=False).is_equal
+    assert reconcile_by_each(verify=False).is_equal
 
 
 def test_fast_finds_differences_of_stored_digests(
@@ -239,7 +247,7 @@ def test_fast_finds_differences_of_stored_digests(
 
 def test_very_many_differences_are_reported_and_repaired_without_a_second_reading(
     federation: Federation,
-    reconcile: Reconcile,
+    reconcile_by_each: Reconcile,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -247,7 +255,7 @@ def test_very_many_differences_are_reported_and_repaired_without_a_second_readin
     eu, us, hub = three_catalogs(federation)
     spoil(eu, us, hub)
 
-    summary = reconcile(report=tmp_path, repair=True)
+    summary = reconcile_by_each(report=tmp_path, repair=True)
 
     assert not summary.is_confirmed
     assert seen(summary) == EXPECTED
@@ -259,13 +267,13 @@ def test_very_many_differences_are_reported_and_repaired_without_a_second_readin
 
 
 def test_a_catalog_that_fails_while_it_is_read_does_not_stop_the_others(
-    federation: Federation, reconcile: Reconcile, tmp_path: Path
+    federation: Federation, reconcile_by_each: Reconcile, tmp_path: Path
 ) -> None:
     eu, us, hub = three_catalogs(federation)
     us.extra = ["not,a,row,at,all,is,this\n"]
     del eu.rows[hub.authority, "/messagegroups/hub1"]
 
-    summary = reconcile(report=tmp_path)
+    summary = reconcile_by_each(report=tmp_path)
 
     [unread] = summary.unread
     assert (unread.name, unread.url) == ("us", us.url)
