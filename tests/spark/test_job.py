@@ -107,11 +107,11 @@ def test_catalogs_that_agree_are_equal(federation: Federation, reconcile: Reconc
     assert {one.as_of for one in summary.catalogs} == {"42"}
 
 
-def test_empty_catalogs_are_equal(federation: Federation, reconcile_by_each: Reconcile) -> None:
+def test_empty_catalogs_are_equal(federation: Federation, reconcile: Reconcile) -> None:
     federation.add("eu")
     federation.add("us")
 
-    summary = reconcile_by_each()
+    summary = reconcile()
 
     assert summary.is_equal
     assert (summary.origins, summary.unverifiable) == (0, 0)
@@ -127,12 +127,12 @@ def test_the_rows_of_each_catalog_are_read_once(
 
 
 def test_every_difference_is_reported_with_all_files(
-    federation: Federation, reconcile_by_each: Reconcile, tmp_path: Path
+    federation: Federation, reconcile: Reconcile, tmp_path: Path
 ) -> None:
     spoil(*three_catalogs(federation))
     federation.nodes["hub"].hold("https://<script>.example.com", "/messagegroups/x")
 
-    summary = reconcile_by_each(report=tmp_path)
+    summary = reconcile(report=tmp_path)
 
     assert seen(summary) == EXPECTED
     assert set(summary.counts) == set(FINDINGS) - SIGNATURE_FINDINGS
