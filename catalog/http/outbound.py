@@ -45,6 +45,7 @@ class NameLookup:
 
     def __init__(self) -> None:
         self._lookups = Share(_MOST_LOOKUPS)
+        self._unknown = Share(_MOST_LOOKUPS // 2)
         self._running: dict[tuple[str, int], asyncio.Future[list[AddressInfo]]] = {}
         self._known: OrderedDict[tuple[str, int], None] = OrderedDict()
 
@@ -63,14 +64,18 @@ class NameLookup:
         return await asyncio.shield(found)
 
     async def _begin(self, key: tuple[str, int]) -> asyncio.Future[list[AddressInfo]]:
-        is_unknown = key not in self._known
-        await self._lookups.take(within_half=is_unknown)
-        # Another caller may have begun the lookup while this caller waited.
-        if key in self._running:
-            self._lookups.give_back(within_half=is_unknown)
-            return self._running[key]
-        # A future, not a task of the caller: the lookup continues when the caller is cancelled.
-        future = self._running[key] = asyncio.get_running_loop().create_future()
+        # The half comes first: a name that waits there takes no place of known names.
+        shares = [self._lookups] if key in self._known else [self._unknown, self._lookups]
+        with contextlib.ExitStack() as places:
+            for share in shares:
+                await share.take()
+                places.callback(share.give_back)
+            # Another caller may have begun the lookup while this caller waited.
+            if key in self._running:
+                return self._running[key]
+            # A future, not a task of the caller: the lookup continues when the caller is cancelled.
+            future = self._running[key] = asyncio.get_running_loop().create_future()
+            held = places.pop_all()
 
         def end(_: object) -> None:
             del self._running[key]
@@ -79,7 +84,7 @@ class NameLookup:
                 self._known[key] = None
                 if len(self._known) > _MOST_KNOWN:
                     self._known.popitem(last=False)
-            self._lookups.give_back(within_half=is_unknown)
+            held.close()
 
         future.add_done_callback(end)
         # A daemon thread: the process does not wait for the lookup at the end.

@@ -210,46 +210,27 @@ class Share:
         self._leaves_free = leaves_free
         self._things = things
         self._used_of: Counter[str] = Counter()
-        # The number of used places that were taken within half.
-        self._halves = 0
-        self._halves_of: Counter[str] = Counter()
-        # Waiting tasks, oldest first, by `within_half` and by key in the order of turns.
-        self._queues: dict[bool, OrderedDict[str, dict[asyncio.Future[None], None]]] = {
-            False: OrderedDict(),
-            True: OrderedDict(),
-        }
-        self._was_within_half = False
+        # Waiting tasks by key in the order of turns, and of each key the oldest first.
+        self._queues: OrderedDict[str, dict[asyncio.Future[None], None]] = OrderedDict()
 
     @contextlib.asynccontextmanager
     async def hold(
-        self,
-        key: str = "",
-        *,
-        within_half: bool = False,
-        wait_seconds: float | None = None,
-        path: str = "/",
+        self, key: str = "", *, wait_seconds: float | None = None, path: str = "/"
     ) -> AsyncIterator[None]:
         """A context in which a key has a place; see `take`."""
-        await self.take(key, within_half=within_half, wait_seconds=wait_seconds, path=path)
+        await self.take(key, wait_seconds=wait_seconds, path=path)
         try:
             yield
         finally:
-            self.give_back(key, within_half=within_half)
+            self.give_back(key)
 
     async def take(
-        self,
-        key: str = "",
-        *,
-        within_half: bool = False,
-        wait_seconds: float | None = None,
-        path: str = "/",
+        self, key: str = "", *, wait_seconds: float | None = None, path: str = "/"
     ) -> None:
         """Take a place, which `give_back` frees.
 
         Args:
             key: the holder of the place.
-            within_half: leave half of the places, in total and of the key, to calls without
-                `within_half`.
             wait_seconds: the longest wait for a place; unlimited by default.
             path: the path of the request, for refusals.
 
@@ -257,89 +238,69 @@ class Share:
             TooManyAtOnce: the key holds the most places of a key.
             ServerBusy: the keys together hold every place.
         """
-        if self.take_now(key, within_half=within_half):
+        if self.take_now(key):
             return
         if wait_seconds is not None and wait_seconds <= 0:
             raise self._refusal(key, path)
-        await self._wait(key, within_half, wait_seconds, path)
+        await self._wait(key, wait_seconds, path)
 
-    def take_now(self, key: str = "", *, within_half: bool = False) -> bool:
+    def take_now(self, key: str = "") -> bool:
         """Take a place if the key may have a free place; return whether a place was taken."""
         # A new task must not overtake the tasks that wait.
-        if key in self._queues[within_half] or not self._admits(key, within_half):
+        if key in self._queues or not self._admits(key):
             return False
-        self._give(key, within_half)
+        self._give(key)
         return True
 
-    def give_back(self, key: str = "", *, within_half: bool = False) -> None:
+    def give_back(self, key: str = "") -> None:
         """Free a place, and give free places to waiting tasks."""
         self.used -= 1
         _subtract(self._used_of, key, 1)
-        if within_half:
-            self._halves -= 1
-            _subtract(self._halves_of, key, 1)
-        while self.used < self.limit and (line := self._next()):
-            turn = next(iter(self._queues[line[1]][line[0]]))
-            self._leave(*line, turn)
+        while self.used < self.limit and (next_key := self._next()) is not None:
+            turn = next(iter(self._queues[next_key]))
+            self._leave(next_key, turn)
+            # A task that is cancelled, or waits no longer, leaves its turn to the next task.
             if not turn.done():
-                self._give(*line)
+                self._give(next_key)
                 turn.set_result(None)
 
-    def _admits(self, key: str, within_half: bool) -> bool:
+    def _admits(self, key: str) -> bool:
         """Whether a key may have one more place."""
-        if self.used >= self.limit or (within_half and self._is_half_full()):
+        if self.used >= self.limit:
             return False
-        if not key:
-            return True
         part = self.limit - self.used if self._leaves_free else self._per_key
-        if within_half and self._halves_of[key] >= max(1, part // 2):
-            return False
-        return self._used_of[key] < part
+        return not key or self._used_of[key] < part
 
-    def _is_half_full(self) -> bool:
-        return self._halves >= max(1, self.limit // 2)
-
-    def _give(self, key: str, within_half: bool) -> None:
+    def _give(self, key: str) -> None:
         self.used += 1
         self._used_of[key] += 1
-        if within_half:
-            self._halves += 1
-            self._halves_of[key] += 1
 
-    def _next(self) -> tuple[str, bool] | None:
+    def _next(self) -> str | None:
         """The key with the next turn, if a place is free; its turn comes again after the others.
 
         Only keys that hold places can be passed over, so that the search is short however many keys
         wait.
         """
-        # The tasks with and without `within_half` alternate, so that neither starves the other.
-        for within_half in (not self._was_within_half, self._was_within_half):
-            queue = self._queues[within_half]
-            if within_half and self._is_half_full():
-                continue
-            for key in queue:
-                if self._admits(key, within_half):
-                    queue.move_to_end(key)
-                    self._was_within_half = within_half
-                    return key, within_half
+        for key in self._queues:
+            if self._admits(key):
+                self._queues.move_to_end(key)
+                return key
         return None
 
-    async def _wait(
-        self, key: str, within_half: bool, wait_seconds: float | None, path: str
-    ) -> None:
+    async def _wait(self, key: str, wait_seconds: float | None, path: str) -> None:
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         clock = None if wait_seconds is None else loop.call_later(wait_seconds, _end_wait, turn)
-        self._queues[within_half].setdefault(key, {})[turn] = None
+        self._queues.setdefault(key, {})[turn] = None
         self.waiting += 1
         try:
             await turn
         except BaseException as error:
             # A task may be cancelled after the place was given and before the task resumes.
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.give_back(key, within_half=within_half)
+                self.give_back(key)
             else:
-                self._leave(key, within_half, turn)
+                self._leave(key, turn)
             if isinstance(error, TimeoutError):
                 raise self._refusal(key, path) from None
             raise
@@ -347,14 +308,14 @@ class Share:
             if clock is not None:
                 clock.cancel()
 
-    def _leave(self, key: str, within_half: bool, turn: asyncio.Future[None]) -> None:
-        queue = self._queues[within_half].get(key, {})
+    def _leave(self, key: str, turn: asyncio.Future[None]) -> None:
+        queue = self._queues.get(key, {})
         if turn not in queue:
             return
         del queue[turn]
         self.waiting -= 1
         if not queue:
-            del self._queues[within_half][key]
+            del self._queues[key]
 
     def _refusal(self, key: str, path: str) -> XRegistryError:
         if self._things is None:

@@ -133,11 +133,14 @@ class LinkGate:
 
     busy_share: float = 0.5
     _batches: Share = field(default_factory=lambda: Share(_MOST_AT_ONCE))
+    _bulk: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @asynccontextmanager
     async def turn(self, *, is_bulk: bool) -> AsyncIterator[Turn]:
         loop = asyncio.get_running_loop()
-        async with self._batches.hold(within_half=is_bulk):
+        # The lock comes first, so that bulk batches wait without the place of a small batch.
+        alone = self._bulk if is_bulk else contextlib.nullcontext()
+        async with alone, self._batches.hold():
             began, turn = loop.time(), Turn()
             yield turn
             # The pause counts against the bound, so that the next bulk batch waits, too.

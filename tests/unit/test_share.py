@@ -103,72 +103,34 @@ async def test_keys_take_turns_however_many_of_one_wait() -> None:
     assert "".join(order) == "abcabaa"
 
 
-async def test_half_is_left_to_others_in_all_and_of_each_key() -> None:
-    share = Share(8, per_key=4)
-    for key in "aabb":
-        assert share.take_now(key, within_half=True)
-    assert not share.take_now("c", within_half=True)
-    share.give_back("a", within_half=True)
-    assert not share.take_now("b", within_half=True)
-    assert share.take_now("c", within_half=True)
-    for key in "abcc":
-        assert share.take_now(key)
-    assert not share.take_now("d")
-
-
-async def test_those_within_half_and_others_take_turns() -> None:
-    share, order = Share(2), list[bool]()
-
-    async def take(key: str, within_half: bool) -> None:
-        async with share.hold(key, within_half=within_half):
-            order.append(within_half)
-
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks, contextlib.AsyncExitStack() as x:
-        await x.enter_async_context(share.hold("x"))
-        await x.enter_async_context(share.hold("y"))
-        for number in range(4):
-            tasks.create_task(take(f"a{number}", True))
-            tasks.create_task(take(f"b{number}", False))
-        while share.waiting < 8:
-            await asyncio.sleep(0)
-    assert order.count(True) == 4
-    assert True in order[:3]
-    assert False in order[:3]
-
-
 @given(
-    asked=st.lists(st.tuples(KEYS, st.booleans(), st.booleans()), max_size=40),
+    asked=st.lists(st.tuples(KEYS, st.booleans()), max_size=40),
     per_key=st.integers(1, 4),
     leaves_free=st.booleans(),
 )
 def test_no_bound_is_exceeded_and_everybody_is_served_or_gives_up(
-    asked: list[tuple[str, bool, bool]], per_key: int, leaves_free: bool
+    asked: list[tuple[str, bool]], per_key: int, leaves_free: bool
 ) -> None:
     """Tasks take places, some of them are cancelled while they wait or hold one."""
 
     async def run() -> None:
         share = Share(4, per_key=per_key, leaves_free=leaves_free)
         held: Counter[str] = Counter()
-        halves = 0
 
-        async def take(key: str, within_half: bool) -> None:
-            nonlocal halves
-            async with share.hold(key, within_half=within_half):
+        async def take(key: str) -> None:
+            async with share.hold(key):
                 held[key] += 1
-                halves += within_half
                 try:
                     assert sum(held.values()) <= share.used <= 4
-                    assert halves <= 2
                     assert not key or leaves_free or held[key] <= per_key
                     await asyncio.sleep(0)
                     await asyncio.sleep(0)
                 finally:
                     held[key] -= 1
-                    halves -= within_half
 
         tasks = []
-        for key, within_half, is_cancelled in asked:
-            tasks.append(asyncio.create_task(take(key, within_half)))
+        for key, is_cancelled in asked:
+            tasks.append(asyncio.create_task(take(key)))
             await asyncio.sleep(0)
             if is_cancelled:
                 tasks[len(tasks) // 2].cancel()

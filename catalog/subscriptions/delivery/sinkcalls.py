@@ -64,6 +64,7 @@ class DeliverySlots:
         hold_seconds: float = _HOLD_SECONDS,
     ) -> None:
         self.connections = Share(connections, per_key=per_host)
+        self.unproven = Share(max(1, connections // 2), per_key=max(1, per_host // 2))
         self.slots = Share(count)
         self.hold_seconds = hold_seconds
 
@@ -82,21 +83,26 @@ class _Held:
     times as long.
     """
 
-    __slots__ = ("_early", "_has_slot", "_host", "_slots", "_within_half")
+    __slots__ = ("_early", "_has_slot", "_host", "_shares", "_slots", "_taken")
 
     def __init__(self, slots: DeliverySlots, host: str, *, is_proven: bool) -> None:
         self._slots = slots
         self._host = host
-        self._within_half = not is_proven
+        # The bound of unproven sinks comes first: a sink that waits for it takes no connection.
+        own = () if is_proven else (slots.unproven,)
+        self._shares = (*own, slots.connections)
+        self._taken = 0
         self._has_slot = False
 
     async def __aenter__(self) -> None:
         slots = self._slots
-        await slots.connections.take(self._host, within_half=self._within_half)
         try:
+            for share in self._shares:
+                await share.take(self._host)
+                self._taken += 1
             await slots.slots.take()
         except BaseException:
-            slots.connections.give_back(self._host, within_half=self._within_half)
+            self._give_connection_back()
             raise
         self._has_slot = True
         loop = asyncio.get_running_loop()
@@ -105,7 +111,11 @@ class _Held:
     async def __aexit__(self, *_: object) -> None:
         self._early.cancel()
         self._give_slot_back()
-        self._slots.connections.give_back(self._host, within_half=self._within_half)
+        self._give_connection_back()
+
+    def _give_connection_back(self) -> None:
+        for share in self._shares[: self._taken]:
+            share.give_back(self._host)
 
     def _give_slot_back(self) -> None:
         if self._has_slot:
