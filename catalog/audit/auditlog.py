@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 from aiohttp import web
 
 from catalog.access.identity import identity_of
 from catalog.context import CONTEXT, Context
-from catalog.http.flags import page_limit
+from catalog.http.flags import next_page, page_limit
 from catalog.http.route import Route, model_response
 from catalog.http.stream import in_search_time
 from catalog.model.caller import EVERYTHING
 from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.roles import Permission
-from catalog.model.timestamps import format_time
 from catalog.model.xid import group_path
 from catalog.operations.audit import READ_AUDIT, AuditEntries, AuditEntry, AuditQuery
+from catalog.operations.changes import ChangeAuthor
 from catalog.settings import Settings
 from catalog.store.auditnotes import place_above
 from catalog.store.changes import ChangesDropped, Position
@@ -39,7 +37,6 @@ _queries = Queries("auditlog")
 _OPTIONAL = ("address", "agent", "method", "path")
 _OF_DONE = ("interaction", "changed")
 _OF_REFUSED = ("status", "reason", "attempts")
-_PLACES = ("after", "before", "limit")
 _SHOWN_TARGETS = 20
 _ADVICE = "Name a path, or a time (`since`, `until`)."
 _END = Position.end_of(2**63 - 1)
@@ -54,63 +51,45 @@ MOST_REFUSED = 100_000
 
 async def read_audit(request: web.Request, query: AuditQuery) -> web.Response:
     """Read the audit in pages, the newest entries first, or with `after` the oldest first."""
-    limit = page_limit(request, query.limit)
-    after, before = (_position(request, name) for name in ("after", "before"))
+    limit, place = page_limit(request, query.limit), _place(request, query)
     scope = identity_of(request).scope_of(Permission.GRANT)
     rules = None if scope is EVERYTHING else scope.rules
-    database = request[CONTEXT].database
-    async with in_search_time(request, _ADVICE), database.acquire() as connection:
-        if after is None:
-            place = before or _END
-            found = await _read(connection, place, query, limit + 1, rules=rules)
-        else:
-            found = await _read(connection, after, query, limit + 1, is_after=True, rules=rules)
-    shown = [each.shown if rules is None else _for_owner(each.shown) for each in found[:limit]]
-    entries = [AuditEntry.model_validate(each) for each in shown]
+    async with in_search_time(request, _ADVICE), request[CONTEXT].database.acquire() as connection:
+        found = await _read(connection, place, query, limit + 1, rules=rules)
+    entries = [each if rules is None else _for_owner(each) for each in found[:limit]]
     headers = {}
     if len(found) > limit:
-        # The next page is under the same conditions.
-        kept = {name: value for name, value in request.query.items() if name not in _PLACES}
-        name = "before" if after is None else "after"
-        following = urlencode({**kept, "limit": limit, name: entries[-1].sequence})
-        headers["Link"] = f"<{request[CONTEXT].base_url(request)}/audit?{following}>;rel=next"
+        direction = "before" if query.after is None else "after"
+        headers = next_page(request, limit=limit, **{direction: entries[-1].sequence})
     return model_response(AuditEntries(audit=entries), headers=headers)
 
 
-def _position(request: web.Request, name: str) -> Position | None:
-    text = request.query.get(name)
+def _place(request: web.Request, query: AuditQuery) -> Position:
+    """The position after or before which a page begins."""
+    text = query.before if query.after is None else query.after
+    if text is None:
+        return _END
     try:
-        return None if text is None else Position.parse(text)
+        return Position.parse(text)
     except ValueError as error:
-        fault = f'"{name}" needs to be the sequence of an entry'
+        fault = f'"{text[:100]}" is not the sequence of an entry'
         raise BadRequest(request.path, error_detail=fault) from error
 
 
 routes: Sequence[Route] = (Route(READ_AUDIT, read_audit),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRow:
-    """A row of the audit: the position, and the members in the form for clients."""
-
-    position: Position
-    at: datetime
-    outcome: str
-    path: str
-    shown: Mapping[str, Any]
-
-
-async def read_audit_log(connection: Connection, after: Position, limit: int) -> list[AuditRow]:
-    """Up to `limit` rows after a position, in the order of the log, without conditions.
+async def read_audit_log(connection: Connection, after: Position, limit: int) -> list[AuditEntry]:
+    """Up to `limit` entries after a position, in the order of the log, without conditions.
 
     Raises:
-        ChangesDropped: rows after the position were dropped.
+        ChangesDropped: entries after the position were dropped.
     """
     row = await connection.fetchrow(_queries.dropped)
     begin = Position(row["txid"], row["seq"])
     if after < begin:
         raise ChangesDropped(begin)
-    return await _read(connection, after, AuditQuery(), limit, is_after=True)
+    return await _read(connection, after, AuditQuery(after=str(after)), limit)
 
 
 async def _read(
@@ -119,17 +98,17 @@ async def _read(
     wanted: AuditQuery,
     limit: int,
     *,
-    is_after: bool = False,
     rules: Sequence[str] | None = None,
-) -> list[AuditRow]:
-    """Up to `limit` rows before a position, newest first, or after a position, oldest first.
+) -> list[AuditEntry]:
+    """Up to `limit` entries before a position, newest first; with `after`, after it, oldest first.
 
-    A row after a position is returned only when no earlier row can appear later, so the position
-    of the last row is a cursor that skips no row.
+    An entry after a position is returned only when no earlier entry can appear later, so the
+    position of the last entry is a cursor that skips no entry.
 
     Args:
-        rules: only rows and targets in groups that one of the rules names.
+        rules: only entries and targets in groups that one of the rules names.
     """
+    is_after = wanted.after is not None
     about = wanted.since, wanted.until, wanted.identity, wanted.interaction, wanted.outcome
     within = None if rules is None else list(rules)
     arguments = place.txid, place.seq, *about, within, limit
@@ -146,36 +125,31 @@ async def _read(
     return [_entry(row) for row in rows]
 
 
-def _for_owner(shown: Mapping[str, Any]) -> dict[str, Any]:
+def _for_owner(entry: AuditEntry) -> AuditEntry:
     """An entry for an admin of groups: the author and what happened in these groups alone."""
-    groups = {group_path(target["path"]) for target in shown["targets"]}
-    hidden = {"address", "agent", "changed"}
-    if group_path(shown.get("path", "")) not in groups:
-        hidden |= {"method", "path"}
-    return {name: value for name, value in shown.items() if name not in hidden}
+    groups = {group_path(target.path) for target in entry.targets or ()}
+    hidden = ["address", "agent", "changed"]
+    if group_path(entry.path or "") not in groups:
+        hidden += ["method", "path"]
+    return entry.model_copy(update=dict.fromkeys(hidden))
 
 
-def _entry(row: Mapping[str, Any]) -> AuditRow:
-    position = Position(row["txid"], row["seq"])
-    identity = {name: row[name] for name in ("kind", "name", "issuer") if row[name]}
-    shown: dict[str, Any] = {
-        "sequence": str(position),
-        "time": format_time(row["at"]),
-        "outcome": row["outcome"],
-        "identity": identity,
-        **{name: row[name] for name in _OPTIONAL if row[name]},
-    }
+def _entry(row: Mapping[str, Any]) -> AuditEntry:
+    members: dict[str, Any] = {name: row[name] or None for name in _OPTIONAL}
     if row["outcome"] == "refused":
-        shown |= {name: row[name] for name in _OF_REFUSED}
+        members |= {name: row[name] for name in _OF_REFUSED}
     else:
-        shown |= {name: row[name] for name in _OF_DONE if row[name] is not None}
         targets = zip(row["targets"] or (), row["actions"] or (), strict=True)
-        shown["targets"] = [
-            {"path": target} if action is None else {"path": target, "action": action}
-            for target, action in targets
-        ]
-    return AuditRow(
-        position=position, at=row["at"], outcome=row["outcome"], path=row["path"], shown=shown
+        members |= {name: row[name] for name in _OF_DONE}
+        members["targets"] = [{"path": path, "action": action} for path, action in targets]
+    return AuditEntry(
+        sequence=str(Position(row["txid"], row["seq"])),
+        time=row["at"],
+        outcome=row["outcome"],
+        identity=ChangeAuthor(
+            kind=row["kind"], name=row["name"] or None, issuer=row["issuer"] or None
+        ),
+        **members,
     )
 
 

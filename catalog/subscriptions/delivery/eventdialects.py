@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 from cloudevents.core.v1.event import CloudEvent
 
-from catalog.audit.auditlog import AUDIT_SOURCE, AUDIT_TYPES, AuditRow, read_audit_log
+from catalog.audit.auditlog import AUDIT_SOURCE, AUDIT_TYPES, read_audit_log
 from catalog.context import EventDialect, SharedState
 from catalog.model.change import REMOVED, UNTOLD
+from catalog.operations.audit import AuditEntry
 from catalog.store.changes import LoggedChange, Position, read_changes, trace_attributes
 from catalog.store.database import Connection, Database
 from catalog.store.entities import read_entities_after
@@ -180,19 +181,22 @@ class AuditLogReader(LogReader):
 
     async def read(self, connection: Connection, after: Position, limit: int) -> list[LogEntry]:
         found = await read_audit_log(connection, after, limit)
-        return [LogEntry(each.position, each.at, partial(self._render, each)) for each in found]
+        return [
+            LogEntry(Position.parse(each.sequence), each.time, partial(self._render, each))
+            for each in found
+        ]
 
-    def _render(self, entry: AuditRow) -> list[CloudEvent]:
+    def _render(self, entry: AuditEntry) -> list[CloudEvent]:
         attributes = {
-            "id": str(entry.position),
+            "id": entry.sequence,
             "source": self._source,
             "type": f"{AUDIT_TYPES}{entry.outcome}",
             "subject": entry.path or "/",
-            "time": entry.at.astimezone(UTC),
+            "time": entry.time.astimezone(UTC),
             "datacontenttype": "application/json",
-            "sequence": str(entry.position),
+            "sequence": entry.sequence,
         }
-        return [CloudEvent(attributes, dict(entry.shown))]
+        return [CloudEvent(attributes, entry.model_dump(mode="json", exclude_none=True))]
 
 
 class Tails:
