@@ -29,7 +29,6 @@ from catalog.audit.audittrail import note_last_refused
 from catalog.context import CONTEXT, SHARED, SharedState
 from catalog.http.background import BACKGROUND_TASKS, BackgroundTasks
 from catalog.http.body import BODY_MEMORY, BodyMemory
-from catalog.http.clientconnections import protocol_options
 from catalog.http.inprocess import IN_PROCESS, InProcess
 from catalog.http.positionwait import LINK_WAITS, LinkWaits
 from catalog.http.route import ROUTES, Route, reads, writes
@@ -128,7 +127,7 @@ def create_app(shared: SharedState, routes: Iterable[Route] = ()) -> web.Applica
         shared: the state that requests share.
         routes: the routes of the dialects and of replication.
     """
-    app = web.Application(handler_args=protocol_options(shared.settings))
+    app = web.Application()
     app[SHARED] = shared
     app[RENEW] = renew
     app[CALLBACK_RATE] = callback_rate()

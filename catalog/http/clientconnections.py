@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
@@ -47,18 +47,6 @@ _END_OF_HEADER = b"\r\n\r\n"
 # The limits of aiohttp's parser. The parser has no error class for the second limit.
 _MOST_IN_LINE, _MOST_HEADERS = "8190", "128"
 _TOO_MANY_HEADERS = "Too many headers"
-
-
-def protocol_options(settings: Settings) -> dict[str, Any]:
-    """The options of `web.RequestHandler` that bound a client."""
-    return {
-        "access_log": None,
-        # aiohttp would inflate every body, even a body that no handler reads; see `read_body`.
-        "auto_decompress": False,
-        "keepalive_timeout": _IDLE_SECONDS,
-        "lingering_time": _LINGERING_SECONDS,
-        "read_bufsize": _READ_BYTES,
-    }
 
 
 def refusal(error: XRegistryError) -> bytes:
@@ -222,8 +210,17 @@ class ClientConnection(web.RequestHandler):
     def __init__(
         self, server: web.Server, connections: ClientConnections, settings: Settings, source: str
     ) -> None:
-        options: dict[str, Any] = protocol_options(settings)
-        super().__init__(server, loop=asyncio.get_running_loop(), **options)
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            # The library takes no log, though its annotation does not say so.
+            access_log=None,  # type: ignore[arg-type]
+            # aiohttp would inflate every body, even a body that no handler reads; see `read_body`.
+            auto_decompress=False,
+            keepalive_timeout=_IDLE_SECONDS,
+            lingering_time=_LINGERING_SECONDS,
+            read_bufsize=_READ_BYTES,
+        )
         self.source = source
         self.is_counted = True
         self._connections = connections

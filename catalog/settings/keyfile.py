@@ -85,7 +85,8 @@ class KeyFile:
         try:
             new = self._written(keys)
             os.replace(new, self.path)
-            _sync(self.path.parent)
+            # Secrets are encrypted with a new key at once.
+            sync_directory(self.path.parent)
         except OSError as error:
             raise KeysUnusable(f"cannot write {self.path}: {error.strerror}") from error
 
@@ -101,7 +102,7 @@ class KeyFile:
                 os.link(new, self.path)
         finally:
             new.unlink()
-        _sync(self.path.parent)
+        sync_directory(self.path.parent)
 
     def _written(self, keys: Sequence[EncryptionKey]) -> Path:
         """Write a new file with keys, beside the file in use."""
@@ -131,7 +132,7 @@ class KeyFile:
             raise KeysUnusable(f"{self.path} is not a file")
         if found.st_uid != os.geteuid():
             raise KeysUnusable(
-                f"{self.path} belongs to the user {_name_of(found.st_uid)}: run as that user"
+                f"{self.path} belongs to the user {name_of(found.st_uid)}: run as that user"
             )
         if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise KeysUnusable(
@@ -145,8 +146,8 @@ def _signature_of(found: os.stat_result) -> _Signature:
     return found.st_ino, found.st_ctime_ns, found.st_size
 
 
-def _sync(directory: Path) -> None:
-    # Secrets are encrypted with a new key at once, so a crash must not lose the new file.
+def sync_directory(directory: Path) -> None:
+    """Make the new and renamed files of a directory durable, so that no crash loses them."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -154,7 +155,8 @@ def _sync(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _name_of(user: int) -> str:
+def name_of(user: int) -> str:
+    """The name of a user, or the number of a user without a name."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:

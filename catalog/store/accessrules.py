@@ -67,11 +67,6 @@ async def add_paths(connection: Connection, id: str, paths: Iterable[str]) -> No
     await _change(connection, _queries.add_paths, id, paths, patterns)
 
 
-async def remove_paths(connection: Connection, id: str, paths: Iterable[str]) -> None:
-    """Take paths from a rule."""
-    await _change(connection, _queries.remove_paths, id, list(paths))
-
-
 async def replace_paths(connection: Connection, id: str, paths: Iterable[str]) -> None:
     """Replace the paths of a rule."""
     paths = list(paths)
@@ -140,11 +135,9 @@ async def read_grants_of(connection: Connection, who: str, most: int) -> list[Gr
     return [Grant(row["role"], row["path"]) for row in rows]
 
 
-async def read_paths(
-    connection: Connection, id: str, *, after: str = "", limit: int | None = None
-) -> list[str]:
-    """Read a page of the paths of a rule, in order."""
-    return [row["path"] for row in await connection.fetch(_queries.paths, id, after, limit)]
+async def read_paths(connection: Connection, id: str) -> list[str]:
+    """Read the paths of a rule, in order."""
+    return [row["path"] for row in await connection.fetch(_queries.paths, id)]
 
 
 async def count_rules(connection: Connection, by: str) -> tuple[int, int]:

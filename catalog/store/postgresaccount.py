@@ -28,7 +28,7 @@ from typing import IO
 
 import structlog
 
-from catalog.settings.keyfile import KEY_FILE
+from catalog.settings.keyfile import KEY_FILE, name_of
 from catalog.store.connections import EmbeddedPostgresError
 
 _log = structlog.get_logger(__name__)
@@ -103,14 +103,6 @@ def _unused_ids() -> Iterator[int]:
             pwd.getpwuid(id)
         except KeyError:
             yield id
-
-
-def name_of(user: int) -> str:
-    """The name of a user, or the number of a user without a name."""
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return str(user)
 
 
 def hand_over(path: Path, account: Account) -> None:

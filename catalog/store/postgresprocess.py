@@ -28,6 +28,7 @@ from typing import IO
 
 import structlog
 
+from catalog.settings.keyfile import sync_directory
 from catalog.settings.settings import SYSTEM_DATA_DIR
 from catalog.store.connections import EmbeddedPostgresError
 from catalog.store.postgresaccount import Account, account_of, executables_for, hand_over
@@ -224,7 +225,7 @@ class Server:
             hand_over(new, self.account)
         new.rename(self.data)
         # Without the sync, a crash of the machine could lose the rename, and the data with it.
-        _sync(self.data.parent)
+        sync_directory(self.data.parent)
 
     async def _wait_for_orphans(self, start: Callable[[], Awaitable[None]]) -> None:
         """Retry `start` while children of a killed server still run."""
@@ -370,12 +371,3 @@ def _children(process: str) -> list[str]:
     with suppress(OSError):
         return Path(f"/proc/{process}/task/{process}/children").read_text().split()
     return []
-
-
-def _sync(directory: Path) -> None:
-    """Make a rename in `directory` durable."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

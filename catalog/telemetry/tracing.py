@@ -80,13 +80,11 @@ class Tracing:
         """
         return Span(parent)
 
-    def within(
-        self, name: str, *, kind: Kind = "internal", attributes: Attributes = _NOTHING
-    ) -> contextlib.AbstractContextManager[TraceSpans]:
+    def within(self, name: str) -> contextlib.AbstractContextManager[TraceSpans]:
         """Begin a span of the current trace, if there is a trace, for a context."""
         parent = current_trace.get()
         traces = () if parent is None or not self.is_told else (parent,)
-        return self.spans_in(name, traces, kind=kind, attributes=attributes)
+        return self.spans_in(name, traces)
 
     @contextlib.contextmanager
     def spans_in(

@@ -16,7 +16,7 @@ from yarl import URL
 from catalog.access.owntokens import make_token
 from catalog.model.roles import Grant, Role
 from catalog.monitoring.health import routes as monitoring_routes
-from catalog.store.accessrules import AccessRule, add_paths, add_rule, remove_paths
+from catalog.store.accessrules import AccessRule, add_paths, add_rule, read_paths, replace_paths
 from catalog.store.accesstokens import remove_token
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from catalog.subscriptions.requests import routes as subscription_routes
@@ -63,7 +63,8 @@ class Holder:
 
     async def may_not(self, *paths: str) -> None:
         async with self.node.database.transaction() as connection:
-            await remove_paths(connection, self.id, paths)
+            kept = {*await read_paths(connection, self.id)} - {*paths}
+            await replace_paths(connection, self.id, kept)
 
 
 async def holder(node: Node, role: Role, *paths: str, expiresat: datetime | None = None) -> Holder:

@@ -38,17 +38,13 @@ SELECT r.*, (SELECT count(*) FROM access_paths p WHERE p.rule = r.id) AS pathsco
 FROM access_rules r WHERE r.id > $1 ORDER BY r.id LIMIT $2
 
 -- name: paths
--- The paths of a rule after one of them.
-SELECT path FROM access_paths WHERE rule = $1 AND path > $2 ORDER BY path LIMIT $3
+-- The paths of a rule.
+SELECT path FROM access_paths WHERE rule = $1 ORDER BY path
 
 -- name: add_paths
 -- Give a rule more paths.
 INSERT INTO access_paths (rule, path, pattern) SELECT $1, * FROM unnest($2::text[], $3::text[])
 ON CONFLICT (rule, path) DO NOTHING
-
--- name: remove_paths
--- Take paths from a rule.
-DELETE FROM access_paths WHERE rule = $1 AND path = ANY ($2)
 
 -- name: clear_paths
 -- Take all paths from a rule but these.
