@@ -103,6 +103,7 @@ class KnownRules:
         self._until = 0.0
 
     async def _refresh(self) -> None:
+        # The lock keeps the requests that find the rules expired from reading them all at once.
         async with self._reading:
             begun = time.monotonic()
             if begun < self._until:

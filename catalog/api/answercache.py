@@ -117,6 +117,7 @@ class AnswerCache:
         if key not in self._answers:
             self.misses += 1
             return None
+        # A confirmation that another request begins after this moment is as good as an own one.
         asked_at = asyncio.get_running_loop().time()
         if not self._is_current(asked_at):
             # The requests that wait for the lock share the confirmation of the first request.

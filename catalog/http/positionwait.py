@@ -143,6 +143,7 @@ class LinkWaits:
     def _due(self, behind: set[str]) -> list[str]:
         """The links to wake at the moment; sets the time of the following wake of each."""
         now = asyncio.get_running_loop().time()
+        # Forgotten, so that the next read that waits for the link wakes it after the short pause.
         for id in self._wakes.keys() - behind:
             del self._wakes[id]
         due = [id for id in behind if self._wakes.setdefault(id, now + _FIRST_WAKE) <= now]

@@ -253,7 +253,8 @@ async def read_written(connection: Connection, since: str | None) -> Recent:
 
     The writes of transactions that were open at `since` are included, at any position of the log.
     """
-    # The first part of a snapshot is the oldest transaction that was open at the time.
+    # A transaction that was open at `since` may commit entries before entries that were read. The
+    # first part of a snapshot is the oldest transaction that was open at the time.
     first = int(since.partition(":")[0]) if since is not None else 0
     rows = await connection.fetch(_queries.written, since, first, _MOST_WRITES + 1)
     is_logged = rows[0]["dropped_txid"] < first

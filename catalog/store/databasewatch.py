@@ -110,6 +110,7 @@ class Watch:
             await connection.execute(_servers.return_cursors)
             await connection.execute(_servers.begin_incarnation)
             self._database.servers_left += 1
+            # Connections may still lead to the previous server, which others now write past.
             await self._database.pools.leave_server()
         self._server = server
 

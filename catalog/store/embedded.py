@@ -153,6 +153,7 @@ class EmbeddedPostgres:
             share.close()
 
     async def _leave(self, share: IO[bytes]) -> None:
+        # The own share would exclude the process itself: locks belong to descriptors (flock(2)).
         share.close()
         # Only the last user gets the exclusive lock.
         with self._open("users.lock") as users, suppress(BlockingIOError):
