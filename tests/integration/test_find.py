@@ -133,53 +133,6 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "order"),
-    [
-        ("", "m1 m2 M3 m4 m5 m6 m7"),
-        ("fileid", "m1 m2 M3 m4 m5 m6 m7"),
-        ("fileid=desc", "m7 m6 m5 m4 M3 m2 m1"),
-        ("name", "M3 m4 m2 m5 m1 m6 m7"),
-        ("name=desc", "m7 m6 m1 m5 m2 m4 M3"),
-        ("labels.nosuch", "m1 m2 M3 m4 m5 m6 m7"),
-        ("labels.nosuch=desc", "m7 m6 m5 m4 M3 m2 m1"),
-    ],
-)
-@pytest.mark.parametrize("filtered", ["", "fileid=m*", "fileid=m1", "flag=null", "dirid=null"])
-async def test_pages_are_in_the_order_that_was_asked_for(
-    connection: Connection, database: Database, text: str, order: str, filtered: str
-) -> None:
-    """core/spec.md, "Sort Flag": no value is the lowest value, and ties are in order of ids."""
-    await plant(database, NAMED)
-    asked = filters(filtered, **FILES) if filtered else None
-    wanted = sort(text, **FILES) if text else None
-    expected = ["m1"] if filtered == "fileid=m1" else order.split()
-    for limit in (1, 3, 100):
-        found = await pages(connection, "/dirs/g", "files", filters=asked, sort=wanted, limit=limit)
-        assert found == expected
-
-
-async def test_a_total_is_the_number_of_matches_on_all_pages(
-    connection: Connection, database: Database
-) -> None:
-    await plant(database, NAMED)
-    for text, total in (("name=*b*", 3), ("name=b", 2), ("name!=b", 5), ("versions.name=b", 2)):
-        page = await find_page(
-            connection,
-            Xid.parse("/dirs/g"),
-            "files",
-            filters=filters(text, **FILES),
-            limit=1,
-        )
-        assert (page.total, bool(page.following)) == (total, True), text
-    page = await find_page(connection, Xid.parse("/dirs/g"), "files", limit=1)
-    assert page.total == len(NAMES)
-    page = await find_page(
-        connection, Xid.parse("/dirs/g"), "files", sort=sort("name", **FILES), limit=1
-    )
-    assert page.total == len(NAMES)
-
-
 async def test_a_page_goes_on_after_what_was_deleted_and_shows_what_came_later(
     connection: Connection, database: Database
 ) -> None:

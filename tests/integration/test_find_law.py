@@ -278,7 +278,10 @@ async def test_a_registry_shows_the_leaves_of_what_matches_and_all_above_them(
             assert visible.is_empty == (not is_met), texts
 
 
-SORTS = ["", "name", "name=desc", "size", "ext=desc", "when", "modifiedat=desc", "epoch", "id=desc"]
+SORTS = [
+    *("", "id=desc", "name", "name=desc", "size", "ratio=desc", "flag", "ext=desc", "when"),
+    *("createdat", "modifiedat=desc", "epoch", "labels.nosuch", "labels.nosuch=desc"),
+]
 
 
 @QUIET
@@ -294,20 +297,30 @@ SORTS = ["", "name", "name=desc", "size", "ext=desc", "when", "modifiedat=desc",
         max_size=8,
     ),
     sort=st.sampled_from(SORTS),
+    limit=st.sampled_from([1, 2, 50]),
 )
 async def test_the_pages_of_a_collection_have_what_a_filter_shows_of_it_in_order(
-    database: Database, rows: list[Entity], asked: list[tuple[int, list[list[Wanted]]]], sort: str
+    database: Database,
+    rows: list[Entity],
+    asked: list[tuple[int, list[list[Wanted]]]],
+    sort: str,
+    limit: int,
 ) -> None:
     await clear(database)
     tree = Tree.of([entity("/"), *rows])
     async with database.transaction() as connection:
         await plant_by(connection, database, rows)
         for depth, wanted in asked:
-            await _check_pages(connection, tree, depth, wanted, sort)
+            await _check_pages(connection, tree, depth, wanted, sort, limit)
 
 
 async def _check_pages(
-    connection: Connection, tree: Tree, depth: int, wanted: list[list[Wanted]], sort: str
+    connection: Connection,
+    tree: Tree,
+    depth: int,
+    wanted: list[list[Wanted]],
+    sort: str,
+    limit: int,
 ) -> None:
     chain = CHAINS[depth]
     aim: dict[str, Any] = dict(zip(("groups", "resources", "versions"), chain, strict=False))
@@ -332,7 +345,7 @@ async def _check_pages(
                 filters=filters,
                 sort=order,
                 after=after,
-                limit=2,
+                limit=limit,
             )
             assert page.total == len(expected), (texts, sort)
             found += page.xids
@@ -343,6 +356,9 @@ async def _check_pages(
         visible = await find_visible(connection, owner, filters, chain[-1])
         shown = {xid for xid in tree.views if xid.rpartition("/")[0] == listing}
         assert {xid for xid in shown if visible.shows(xid)} == expected, texts
+
+
+TIMED = ("when", "createdat", "modifiedat")
 
 
 def sorted_naively(tree: Tree, xids: set[str], sort: str) -> list[str]:
@@ -357,7 +373,12 @@ def sorted_naively(tree: Tree, xids: set[str], sort: str) -> list[str]:
             return 1, value, "", id
         if isinstance(value, str) and value:
             text = value.lower()
-            return 2, 0, text.removesuffix("z") if name in ("when", "modifiedat") else text, id
+            return (
+                2,
+                0,
+                text.removesuffix("z") if name in ("when", "createdat", "modifiedat") else text,
+                id,
+            )
         return 0, 0, "", id
 
     return sorted(xids, key=key, reverse=direction == "desc")
