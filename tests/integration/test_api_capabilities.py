@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import Answer, Node, assert_problem, start_node
+from tests.integration.conftest import Answer, Node, assert_problem, shared_node, start_node
 
 ALL = {
     "capabilities": {"mutable": True},
@@ -20,10 +20,14 @@ ALL = {
 JSON = {"Content-Type": "application/json"}
 
 
+MODEL = {"groups": {"dirs": {"singular": "dir"}}}
+# The capabilities of this node never change.
+standing = shared_node(modelsource=MODEL)
+
+
 @pytest.fixture
 async def node(database_url: str) -> AsyncIterator[Node]:
-    model = {"groups": {"dirs": {"singular": "dir"}}}
-    async with start_node(database_url, modelsource=model) as running:
+    async with start_node(database_url, modelsource=MODEL) as running:
         yield running
 
 
@@ -114,14 +118,15 @@ async def test_they_are_there_after_a_restart(database_url: str, node: Node) -> 
     ],
 )
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_not_offered_changes_nothing(
-    node: Node, method: str, body: bytes, error: str
+    standing: Node, method: str, body: bytes, error: str
 ) -> None:
-    before = await node.state(), await node.get("/capabilities")
-    answer = await node.request(method, "/capabilities", body=body, headers=JSON)
+    before = await standing.state(), await standing.get("/capabilities")
+    answer = await standing.request(method, "/capabilities", body=body, headers=JSON)
     assert_problem(answer)
     assert answer.error == error
-    assert (await node.state(), await node.get("/capabilities")) == before
+    assert (await standing.state(), await standing.get("/capabilities")) == before
 
 
 async def test_version_modes_in_use_cannot_be_switched_off(node: Node) -> None:
@@ -218,19 +223,21 @@ async def test_setting_what_is_set_already_only_touches_the_registry(node: Node)
 
 @pytest.mark.parametrize("version", ["1.0-rc4", "1.0-RC4", "v1.0-rc4", "1.0.7-rc4"])
 @pytest.mark.parametrize("path", ["/", "/dirs", "/model", "/capabilities", "/export"])
+@pytest.mark.asyncio(loop_scope="module")
 async def test_the_version_of_the_standard_that_is_spoken_is_supported(
-    node: Node, path: str, version: str
+    standing: Node, path: str, version: str
 ) -> None:
     """core/spec.md, "SpecVersion Flag"."""
-    await node.get(f"{path}?specversion={version}")
+    await standing.get(f"{path}?specversion={version}")
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.0-rc3", "1.1-rc4", "2.0-rc4", "", "x", "1.0-rc4-x"])
 @pytest.mark.parametrize("path", ["/", "/dirs", "/model"])
+@pytest.mark.asyncio(loop_scope="module")
 async def test_another_version_of_the_standard_is_refused(
-    node: Node, path: str, version: str
+    standing: Node, path: str, version: str
 ) -> None:
-    answer = await node.send("GET", f"{path}?specversion={version}")
+    answer = await standing.send("GET", f"{path}?specversion={version}")
     problem = assert_problem(answer)
     assert (answer.status, answer.error) == (400, "unsupported_specversion")
     assert problem["args"]["list"] == "1.0-rc4"

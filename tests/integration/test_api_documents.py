@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import HTTP, SPEC, Node, assert_problem
+from tests.integration.conftest import HTTP, SPEC, Node, assert_problem, shared_node
 
 GROUP = "/schemagroups/g"
 SCHEMA = f"{GROUP}/schemas/s"
 FORMAT = {"xRegistry-format": "Text/1.0"}
 DETAILS = {"format": "Text/1.0"}
 MISSING = f"{SPEC}required_attribute_missing"
+
+
+standing = shared_node()
 
 
 async def put_document(node: Node, path: str, body: bytes, **headers: str) -> Any:
@@ -98,6 +101,7 @@ async def test_headers_have_the_types_of_the_model(node: Node) -> None:
     assert answer.headers["xRegistry-createdat"] == "2020-01-01T00:00:00Z"
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("method", "path", "headers", "body", "status", "error"),
     [
@@ -177,15 +181,15 @@ async def test_headers_have_the_types_of_the_model(node: Node) -> None:
     ],
 )
 async def test_documents_that_are_refused(
-    node: Node, method: str, path: str, headers: Any, body: bytes, status: int, error: str
+    standing: Node, method: str, path: str, headers: Any, body: bytes, status: int, error: str
 ) -> None:
     """core/http.md, "Creating or Updating Entities" and "Error Processing"."""
-    await put_document(node, SCHEMA, b"1")
-    before = await node.state()
-    answer = await node.request(method, path, body=body, headers=headers)
+    await put_document(standing, SCHEMA, b"1")
+    before = await standing.state()
+    answer = await standing.request(method, path, body=body, headers=headers)
     problem = assert_problem(answer)
     assert (answer.status, problem["type"]) == (status, error)
-    assert await node.state() == before
+    assert await standing.state() == before
 
 
 async def test_details_has_a_meaning_only_where_there_are_documents(node: Node) -> None:

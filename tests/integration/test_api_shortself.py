@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from tests.integration.conftest import Node
+from tests.integration.conftest import Node, start_node
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SEED = {
     "schemagroups": {
@@ -25,12 +29,13 @@ PATHS = [
 ]
 
 
-@pytest.fixture
-async def able(node: Node) -> Node:
-    answer = await node.send("POST", "/", SEED)
-    assert answer.status == 200, answer.body
-    await turn(node, on=True)
-    return node
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def able(shared_database_url: str) -> AsyncIterator[Node]:
+    async with start_node(shared_database_url) as node:
+        answer = await node.send("POST", "/", SEED)
+        assert answer.status == 200, answer.body
+        await turn(node, on=True)
+        yield node
 
 
 async def turn(node: Node, *, on: bool) -> None:
@@ -100,6 +105,7 @@ async def test_a_cross_reference_has_short_urls_of_its_own(able: Node) -> None:
     path = "/messagegroups/a~b:c@d/messages/x/versions/1"
     shown = await able.get(path)
     assert (await follow(able, shown["shortself"])).json == shown
+    assert (await able.send("DELETE", "/messagegroups/a~b:c@d/messages/x")).status == 204
 
 
 @pytest.mark.parametrize("path", ["/~nothing", "/~AAAAAAAAAAAAAAAA", "/~AAAA/x"])

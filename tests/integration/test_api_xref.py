@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.integration.conftest import SPEC, Node, assert_problem, start_node
 
@@ -31,11 +33,25 @@ FILE = "/dirs/d/files/f"
 REFER = {"meta": {"xref": TARGET}}
 
 
-@pytest.fixture
-async def node(database_url: str) -> AsyncIterator[Node]:
-    async with start_node(database_url, modelsource=SOURCE) as running:
+@contextlib.asynccontextmanager
+async def with_target(dsn: str) -> AsyncIterator[Node]:
+    async with start_node(dsn, modelsource=SOURCE) as running:
         await running.put(f"{TARGET}/versions/t1", {"name": "one"})
         await running.put(f"{TARGET}/versions/t2", {"name": "two"})
+        yield running
+
+
+@pytest.fixture
+async def node(database_url: str) -> AsyncIterator[Node]:
+    async with with_target(database_url) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def standing(shared_database_url: str) -> AsyncIterator[Node]:
+    """A node with a cross reference, which no test here changes."""
+    async with with_target(shared_database_url) as running:
+        await running.put(FILE, REFER)
         yield running
 
 
@@ -139,12 +155,12 @@ async def test_nothing_else_may_be_said_of_a_cross_reference(
         ("POST", FILE, {}, "versions"),
     ],
 )
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_cross_reference_is_written_where_it_leads(
-    node: Node, method: str, path: str, body: Any, name: str
+    standing: Node, method: str, path: str, body: Any, name: str
 ) -> None:
     """core/spec.md, "Cross Referencing Resources"."""
-    await node.put(FILE, REFER)
-    problem = await refused(node, method, path, body, "extra_xref_attribute")
+    problem = await refused(standing, method, path, body, "extra_xref_attribute")
     assert problem["args"]["name"] == name
 
 
@@ -180,9 +196,10 @@ async def test_versions_are_not_deleted_through_a_cross_reference(node: Node) ->
         FILE,
     ],
 )
-async def test_what_cannot_be_referred_to(node: Node, xref: Any) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_cannot_be_referred_to(standing: Node, xref: Any) -> None:
     """core/spec.md, "malformed_xref", and "Cross Referencing Resources": the same type."""
-    problem = await refused(node, "PUT", FILE, {"meta": {"xref": xref}}, "malformed_xref")
+    problem = await refused(standing, "PUT", FILE, {"meta": {"xref": xref}}, "malformed_xref")
     assert problem["args"]["xref"] == str(xref)
 
 
