@@ -30,7 +30,7 @@ from catalog.commands.deliveries import SubscriptionId
 from catalog.commands.events import EventFilters, EventTypes, filter_in
 from catalog.commands.secretsources import secret_object, text_of
 from catalog.model.masking import counted
-from catalog.model.sinkterms import SignatureScheme
+from catalog.model.sinkterms import SignatureScheme, protocol_of
 
 if TYPE_CHECKING:
     from catalog.operations.subscriptions import DeliveryStatus, TriedSubscription
@@ -137,7 +137,7 @@ def add(
     definition = wanted(
         NewSubscription,
         sink=sink,
-        protocol=protocol or _protocol_of(sink),
+        protocol=protocol or protocol_of(sink),
         types=types or [],
         filters=[filter_in(text) for text in filters or []],
         protocolsettings=chosen | _settings(settings or [], signature),
@@ -333,15 +333,6 @@ def _password_of(user: str) -> dict[str, Any]:
             f"Set it for this command: read -rs {SECRET_VARIABLE}; export {SECRET_VARIABLE}",
         )
     return {"credentialtype": "PLAIN", "identifier": user, "secret": secret}
-
-
-def _protocol_of(sink: str) -> str:
-    """The delivery protocol for the scheme of a sink's URL; HTTP for an unknown scheme."""
-    from catalog.subscriptions.sinks.protocols import PROTOCOLS
-
-    scheme = sink.partition(":")[0].lower()
-    speaking = (name for name, each in PROTOCOLS.items() if scheme in each.schemes[name])
-    return next(speaking, "HTTP")
 
 
 @app.command()

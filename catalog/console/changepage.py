@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
@@ -11,10 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
-from catalog.console.nodecalls import place_after
 from catalog.console.page import ConsolePage, page_route, render, roles_for
 from catalog.model.roles import Permission
-from catalog.model.timestamps import format_time
 from catalog.model.xid import resource_of
 from catalog.operations.audit import READ_AUDIT, AuditQuery
 from catalog.operations.changes import (
@@ -129,7 +127,6 @@ _SINCE = {
     "month": timedelta(days=30),
 }
 _OUTCOMES = ("done", "refused")
-_FILTERS = ("path", "authority", "who", "since", "before")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +177,14 @@ def _telling(entries: Sequence[ChangeEntry]) -> list[ChangeEntry]:
     return sorted(said, key=lambda each: each.action == "updated")
 
 
+def _given(page: ConsolePage, *names: str) -> dict[str, str]:
+    """The filters of a list."""
+    return {name: page.request.query.get(name, "").strip()[:1000] for name in names}
+
+
 async def show_changes(page: ConsolePage) -> web.Response:
     """The changes, filtered by path, owner, person and time."""
-    given = {name: page.request.query.get(name, "").strip()[:1000] for name in _FILTERS}
+    given = _given(page, "path", "authority", "who", "since", "before")
     (entries, following, fault), own = await asyncio.gather(
         changes_for(page, given), own_authority(page)
     )
@@ -202,30 +204,21 @@ async def show_changes(page: ConsolePage) -> web.Response:
 
 
 async def changes_for(
-    page: ConsolePage, given: dict[str, str]
+    page: ConsolePage, given: Mapping[str, str]
 ) -> tuple[list[ChangeEntry], str, str]:
     """A page of changes, the place of the next page, and the fault of the filters in words."""
+    query = CatalogChangesQuery(**_conditions(given))
+    told, fault = await page.node.told(page.node.page(LIST_CHANGES, query, "before"), 400)
+    found, following = told or (None, "")
+    return [] if found is None else found.changes, following, fault
+
+
+def _conditions(given: Mapping[str, str]) -> dict[str, Any]:
+    """The query of a list by the filters that are not empty."""
     since = _SINCE.get(given.get("since", ""))
-    query = CatalogChangesQuery(
-        limit=_SHOWN,
-        path=given.get("path") or None,
-        who=given.get("who") or None,
-        authority=given.get("authority") or None,
-        since=None if since is None else datetime.now(UTC) - since,
-        before=given.get("before") or None,
-    )
-    params = {
-        name: format_time(value) if isinstance(value, datetime) else str(value)
-        for name, value in query.model_dump(exclude_defaults=True).items()
-    }
-    asking = page.node.request("GET", LIST_CHANGES.path, params=params)
-    answer, fault = await page.node.told(asking, 400)
-    if answer is None:
-        return [], "", fault
-    found = LIST_CHANGES.answers
-    assert found is not None
-    entries = found.model_validate_json(answer.body).changes
-    return entries, place_after(answer, "before"), ""
+    begin = None if since is None else datetime.now(UTC) - since
+    texts = {name: text or None for name, text in given.items()}
+    return {**texts, "since": begin, "limit": _SHOWN}
 
 
 async def own_authority(page: ConsolePage) -> str:
@@ -270,34 +263,22 @@ async def _arrivals_of(page: ConsolePage, change: ChangeEntry) -> list[dict[str,
 
 async def show_audit(page: ConsolePage) -> web.Response:
     """The audit: each request that changed anything or was refused, by path, person and time."""
-    asked = page.request.query
-    given = {
-        name: asked.get(name, "")[:1000]
-        for name in ("path", "identity", "since", "outcome", "before")
-    }
+    given = _given(page, "path", "identity", "since", "outcome", "before")
     if not page.may(Permission.GRANT):
         return await render(
             page, "audit.html", given=given, entries=None, role=roles_for(Permission.GRANT)
         )
-    since = _SINCE.get(given["since"])
-    query = AuditQuery(
-        limit=_SHOWN,
-        path=given["path"] or None,
-        identity=given["identity"] or None,
-        since=None if since is None else datetime.now(UTC) - since,
-        outcome=given["outcome"] if given["outcome"] in _OUTCOMES else None,
-        before=given["before"] or None,
-    )
-    asking = page.node.call(READ_AUDIT, query=query)
-    found, fault = await page.node.told(asking, 400)
-    entries = [] if found is None else found.audit
+    outcome = given["outcome"] if given["outcome"] in _OUTCOMES else None
+    query = AuditQuery(**_conditions(given) | {"outcome": outcome})
+    told, fault = await page.node.told(page.node.page(READ_AUDIT, query, "before"), 400)
+    found, following = told or (None, "")
     return await render(
         page,
         "audit.html",
         given={**given, "before": ""},
-        entries=entries,
+        entries=[] if found is None else found.audit,
         fault=fault,
-        next=entries[-1].sequence if len(entries) == _SHOWN else "",
+        next=following,
         sees_refused=page.may_everywhere(Permission.ADMINISTER),
     )
 

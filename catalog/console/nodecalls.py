@@ -14,6 +14,7 @@ from yarl import URL
 
 from catalog.client.connection import Answer, Params
 from catalog.client.errors import BadAnswer, Problem, Refused
+from catalog.client.operationcalls import target_of
 from catalog.http.inprocess import LARGEST_ANSWER, InProcessCalls, stream_in_process
 from catalog.operations.authoritycards import (
     LIST_AUTHORITIES,
@@ -22,7 +23,7 @@ from catalog.operations.authoritycards import (
     Card,
     KnownAuthority,
 )
-from catalog.operations.operation import READING
+from catalog.operations.operation import READING, Answered, Operation, Query
 
 T = TypeVar("T")
 
@@ -78,6 +79,24 @@ class NodeCalls(InProcessCalls):
             if error.problem.status not in statuses:
                 raise
             return None, refusal_in_words(error)
+
+    async def page(
+        self,
+        /,
+        operation: Operation[Any, Answered],
+        query: Query,
+        place: str = "after",
+        **at: str,
+    ) -> tuple[Answered, str]:
+        """The answer of an operation that answers in pages, and the place of the next page.
+
+        Args:
+            place: the parameter that names the place.
+            at: the values of the placeholders in the path.
+        """
+        path, params = target_of(operation, query, at)
+        answer = await self.request(operation.method, path, params=params)
+        return self._read(operation, path, answer), place_after(answer, place)
 
     async def found(self, path: str, params: Params = ()) -> Any:
         """The JSON at a path, or `None` if the reader may not read it or nothing is there."""

@@ -40,6 +40,7 @@ from catalog.console.subscriptionactions import (
     subscription_offers,
 )
 from catalog.model.roles import Permission
+from catalog.model.sinkterms import protocol_of
 from catalog.operations import deliveries
 from catalog.operations.feed import NOTIFY
 from catalog.operations.subscriptions import (
@@ -51,11 +52,6 @@ from catalog.operations.subscriptions import (
     TriedSubscription,
 )
 
-_PROTOCOLS = {
-    **{"http": "HTTP", "https": "HTTP", "kafka": "KAFKA", "kafkas": "KAFKA"},
-    **{"mqtt": "MQTT5", "mqtts": "MQTT5", "nats": "NATS", "tls": "NATS"},
-    **{"amqp": "AMQP", "amqps": "AMQP"},
-}
 _SIGNATURES = (
     ("", "not signed"),
     ("ed25519", "signed, checked with a public key"),
@@ -125,7 +121,7 @@ def _definition_in(form: Form) -> dict[str, Any]:
     settings |= {name: given[name] for name in ("contentmode", "signature") if given.get(name)}
     definition: dict[str, Any] = {
         "sink": sink,
-        "protocol": _PROTOCOLS.get(sink.partition(":")[0].lower(), "HTTP"),
+        "protocol": protocol_of(sink),
         "types": given.get("types", "").split(),
         "filters": filters,
         "protocolsettings": settings,
@@ -211,9 +207,9 @@ async def show_dead_letters(page: ConsolePage) -> web.Response:
     query = deliveries.DeadLetterQuery(
         limit=_SHOWN, after=int(after) if is_number else None, cause=cause or None
     )
-    subscription, found = await asyncio.gather(
+    subscription, (found, following) = await asyncio.gather(
         page.node.call(GET_SUBSCRIPTION, id=id),
-        page.node.call(deliveries.LIST_DEAD_LETTERS, query=query, id=id),
+        page.node.page(deliveries.LIST_DEAD_LETTERS, query, id=id),
     )
     letters = found.root
     return await render(
@@ -222,7 +218,7 @@ async def show_dead_letters(page: ConsolePage) -> web.Response:
         subscription=subscription,
         letters=[(each, _letter_offers(page, id, number=str(each.number))) for each in letters],
         cause=cause,
-        next=letters[-1].number if len(letters) == _SHOWN else "",
+        next=following,
         offers=_letter_offers(page, id, cause=cause) if letters else None,
     )
 

@@ -8,11 +8,20 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 SignatureScheme = Literal["hmac-sha256", "ed25519"]
-DEFAULT_PORTS = {
-    **{"http": 80, "https": 443, "kafka": 9092, "kafkas": 9092, "amqp": 5672, "amqps": 5671},
-    **{"mqtt": 1883, "mqtts": 8883, "nats": 4222, "tls": 4222},
+_SCHEMES = {
+    **{"http": ("HTTP", 80), "https": ("HTTP", 443)},
+    **{"kafka": ("KAFKA", 9092), "kafkas": ("KAFKA", 9092)},
+    **{"mqtt": ("MQTT5", 1883), "mqtts": ("MQTT5", 8883)},
+    **{"nats": ("NATS", 4222), "tls": ("NATS", 4222)},
+    **{"amqp": ("AMQP", 5672), "amqps": ("AMQP", 5671)},
 }
+DEFAULT_PORTS = {scheme: port for scheme, (_, port) in _SCHEMES.items()}
 """The port of a sink whose URL names none, by the scheme."""
+
+
+def protocol_of(sink: str) -> str:
+    """The delivery protocol for the scheme of a sink's URL; HTTP for an unknown scheme."""
+    return _SCHEMES.get(sink.partition(":")[0].lower(), ("HTTP", 0))[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
