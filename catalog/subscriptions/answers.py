@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
 from catalog.access.creatorrights import creator_of
 from catalog.access.identity import demand, identity_of
-from catalog.context import CONTEXT
 from catalog.http.conditions import check_tag
 from catalog.http.route import model_response
 from catalog.model.errors import NotFound
@@ -115,16 +113,6 @@ async def answer_write(
     """Answer a write; 202 replaces the status `done` if the sink has yet to agree."""
     status = 202 if subscription.state == "pending" else done
     return await answer_read(connection, subscription, status=status, headers=headers)
-
-
-def next_page(
-    request: web.Request, limit: int, after: object, **filters: str | None
-) -> dict[str, str]:
-    """The header with the URL of the page after `after`; a filter of `None` is left out."""
-    here = f"{request[CONTEXT].base_url(request)}{request.rel_url.raw_path}"
-    given = [(name, text) for name, text in filters.items() if text is not None]
-    query = urlencode([("limit", limit), ("after", str(after)), *given], quote_via=quote)
-    return {"Link": f"<{here}?{query}>;rel=next"}
 
 
 def _tag_of(subscription: Subscription) -> str:

@@ -19,7 +19,7 @@ from aiohttp import web
 from cloudevents.core.v1.event import CloudEvent
 
 from catalog.context import CLIENT, CONTEXT, Context
-from catalog.http.flags import page_limit
+from catalog.http.flags import next_page, page_limit
 from catalog.http.route import model_response
 from catalog.http.stream import SINK_TESTS
 from catalog.model.caller import EVERYTHING
@@ -33,7 +33,6 @@ from catalog.subscriptions.answers import (
     OVER,
     answer_write,
     lock_addressed,
-    next_page,
     read_addressed,
 )
 from catalog.subscriptions.delivery.audience import hidden_among
@@ -68,7 +67,7 @@ async def list_dead_letters(request: web.Request, page: deliveries.DeadLetterQue
         hidden = await _hidden(request, connection, found[:limit])
     headers = {}
     if len(found) > limit:
-        headers = next_page(request, limit, found[limit - 1].number, cause=page.cause)
+        headers = next_page(request, limit=limit, after=found[limit - 1].number)
     seen = [each for each in found[:limit] if each.xid not in hidden]
     shown = deliveries.DeadLetterAnswers.model_validate(seen, from_attributes=True)
     return model_response(shown, headers=headers)
@@ -238,7 +237,9 @@ async def list_attempts(request: web.Request, page: deliveries.NumberQuery) -> w
         subscription = await read_addressed(request, connection)
         before = LAST_NUMBER if page.after is None else page.after
         found = await page_attempts(connection, subscription.id, before, limit + 1)
-    headers = next_page(request, limit, found[limit - 1].number) if len(found) > limit else {}
+    headers = {}
+    if len(found) > limit:
+        headers = next_page(request, limit=limit, after=found[limit - 1].number)
     shown = deliveries.DeliveryAttempts.model_validate(found[:limit], from_attributes=True)
     return model_response(shown, headers=headers)
 

@@ -135,12 +135,7 @@ async def count_dead_letters(
 ) -> dict[str, DeadLetterCounts]:
     """Count the dead letters of each given subscription, by state."""
     rows = await connection.fetch(_queries.count, list(subscriptions))
-    found = {
-        row["subscription"]: DeadLetterCounts(
-            dead=row["dead"], waiting=row["waiting"], due=row["due"]
-        )
-        for row in rows
-    }
+    found = {row["subscription"]: DeadLetterCounts.model_validate(dict(row)) for row in rows}
     return {id: found.get(id, DeadLetterCounts()) for id in subscriptions}
 
 

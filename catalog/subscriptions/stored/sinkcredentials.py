@@ -69,7 +69,7 @@ async def save_credential(
     """Replace the credential of a subscription, whose token is to be refreshed at `refreshat`."""
     sealed = await seal(connection, keys, _encoded(credential), _place(subscription))
     await connection.execute(
-        _queries.save, subscription, sealed, *_shown_columns(credential), refreshat
+        _queries.save, subscription, sealed, *shown_columns(credential), refreshat
     )
 
 
@@ -189,8 +189,10 @@ def _encoded(credential: SinkCredential) -> bytes:
     return orjson.dumps(asdict(credential))
 
 
-def _shown_columns(credential: SinkCredential) -> Sequence[Any]:
-    """The type, scheme, expiry and endpoint of a credential."""
+def shown_columns(
+    credential: SinkCredential,
+) -> tuple[CredentialType, str | None, datetime | None, str | None]:
+    """The members that are no secret: type, scheme, expiry, and endpoint as `masked_url`."""
     if isinstance(credential, PlainCredential):
         return type_of(credential), None, None, None
     refresh = credential.refresh
