@@ -20,6 +20,7 @@ from catalog.commands.console import (
     confirm,
     fail,
     out,
+    print_answer,
     print_json,
     print_rows,
     span_from,
@@ -115,7 +116,7 @@ def changes(
     print_rows(
         found,
         ("time", "what", "entity", "changed", "who", "sequence"),
-        lambda each: _columns(each),
+        _columns,
         nothing="There are no such changes.",
         as_json=as_json,
     )
@@ -258,15 +259,11 @@ def purge(
     query = wanted(PurgeQuery, of=of)
     confirm(f"Empty all former contents of {of} and below it?", yes=yes)
     answer = call_node(url, PURGE_REVISIONS, query=query)
-    if as_json:
-        print_json(answer)
-        return
-    out.print(f"Emptied {answer.purged} former contents of {cell(answer.of)}.")
+    told = [f"Emptied {answer.purged} former contents of {cell(answer.of)}."]
     if answer.isheld:
-        out.print("Its present content stays: write it without the secret, if it is there, too.")
-    out.print("Not reached:")
-    for place in answer.unreached:
-        out.print(f"- {cell(place)}")
+        told.append("Its present content stays: write it without the secret, if it is there, too.")
+    places = (f"- {cell(place)}" for place in answer.unreached)
+    print_answer(answer, *told, "Not reached:", *places, as_json=as_json)
 
 
 @app.command()

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import assert_never
 
 import structlog
 
@@ -23,7 +22,7 @@ from catalog.subscriptions.delivery.progress import DeliveryRecord, ProgressWrit
 from catalog.subscriptions.delivery.sinkcalls import DeliverySlots, SinkCalls
 from catalog.subscriptions.delivery.undelivered import UndeliveredEvents
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
-from catalog.subscriptions.sinks.sink import Delivered, SinkGone, SinkRefused, Sinks
+from catalog.subscriptions.sinks.sink import SinkAnswer, SinkGone, SinkRefused, Sinks
 from catalog.subscriptions.stored.subscriptions import Subscription
 from catalog.supervisor import LoopTiming, backoff_from
 
@@ -321,16 +320,10 @@ class Delivery:
         if accepted:
             self.record.accepted(accepted, self._timing.now())
             self._settled(due[:accepted])
-        match answer:
-            case Delivered():
-                return accepted
-            case SinkGone():
-                self._end(answer)
-                return accepted
-            case SinkRefused():
-                return accepted + await self._refused(due[accepted:], answer)
-            case _:
-                assert_never(answer)
+        self._end_if_gone(answer)
+        if isinstance(answer, SinkRefused):
+            return accepted + await self._refused(due[accepted:], answer)
+        return accepted
 
     async def _refused(self, due: Sequence[DueEvent], answer: SinkRefused) -> int:
         """Handle the refusal of the first due event; return the number of settled events."""
@@ -364,6 +357,8 @@ class Delivery:
         if last.is_last:
             self.record.pass_entry(last.entry)
             return
+        # Later events of the entry are due: the cursor stays before the entry, so that a restart
+        # repeats events of the entry and loses none.
         if last.before is not None:
             self.record.pass_entry(last.before)
         self.record.settled = last.number + 1
@@ -380,15 +375,9 @@ class Delivery:
         await self._undelivered.settle([*letters], accepted, answer, at=now)
         if accepted:
             self.record.accepted(accepted, now, is_next=False)
-        match answer:
-            case Delivered():
-                pass
-            case SinkGone():
-                self._end(answer)
-            case SinkRefused():
-                self._pause = self._retries.pause_after(answer, is_next=False)
-            case _:
-                assert_never(answer)
+        self._end_if_gone(answer)
+        if isinstance(answer, SinkRefused):
+            self._pause = self._retries.pause_after(answer, is_next=False)
         await self._save()
         return len(letters)
 
@@ -402,7 +391,9 @@ class Delivery:
         """Pause for a reason other than a sink's answer."""
         self._pause = self._retries.pause_because(reason)
 
-    def _end(self, answer: SinkGone) -> None:
+    def _end_if_gone(self, answer: SinkAnswer) -> None:
+        if not isinstance(answer, SinkGone):
+            return
         _log.info("subscription ended", subscription=self.id, reason=answer.reason)
         self._has_ended = True
         self.record.attempt_failed(answer.reason, self._timing.now())

@@ -183,21 +183,13 @@ def _all_required(filters: Iterable[Mapping[str, Any]]) -> Iterator[Required]:
 
 def _any_required(filters: Sequence[Mapping[str, Any]]) -> Iterator[Required]:
     """The requirements common to alternative filters."""
-    first, *others = ([*_all_required([expression])] for expression in filters)
-    for required in first:
-        texts = [required.texts]
-        for other in others:
-            same = (
-                each
-                for each in other
-                if (each.attribute, each.is_prefix) == (required.attribute, required.is_prefix)
-            )
-            match = next(same, None)
-            if match is None:
-                break
-            texts.append(match.texts)
-        else:
-            yield Required(required.attribute, frozenset().union(*texts), required.is_prefix)
+    alternatives = [
+        {(each.attribute, each.is_prefix): each.texts for each in _all_required([expression])}
+        for expression in filters
+    ]
+    for attribute, is_prefix in {*alternatives[0]}.intersection(*alternatives[1:]):
+        texts = frozenset[str]().union(*(each[attribute, is_prefix] for each in alternatives))
+        yield Required(attribute, texts, is_prefix)
 
 
 @dataclass(slots=True)

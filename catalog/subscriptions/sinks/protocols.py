@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from catalog import install_command
 from catalog.http.outboundaddress import split_hosts
@@ -24,6 +24,17 @@ Unfit = tuple[str, str]
 """The name of an attribute of a subscription, and a sentence that describes the fault."""
 TLS_SCHEMES = frozenset({"https", "kafkas", "mqtts", "tls", "amqps"})
 """The schemes of sinks whose connections use TLS."""
+
+
+def _matching(pattern: re.Pattern[str], rule: str) -> AfterValidator:
+    """A check of a whole text against a pattern, for pydantic."""
+
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(rule)
+        return text
+
+    return AfterValidator(check)
 
 
 class ProtocolSettings(BaseModel):
@@ -168,8 +179,13 @@ class HttpSettings(ProtocolSettings):
 
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _TOPIC_RULE = "a topic's name is 1 to 249 of A to Z, a to z, 0 to 9, dot, hyphen and underscore"
-_ATTRIBUTE = re.compile(r"[a-z0-9]{1,128}")
+_ATTRIBUTE = re.compile(r"(?!data$)[a-z0-9]{1,128}")
+_ATTRIBUTE_RULE = (
+    "it needs to be the name of a context attribute, such as subject, whose value becomes the key; "
+    "other expressions are not evaluated"
+)
 _CLIENT_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_CLIENT_ID_RULE = "it needs to be 1 to 128 of A to Z, a to z, 0 to 9, dot, hyphen and underscore"
 
 
 class KafkaSettings(BrokerSettings):
@@ -179,47 +195,21 @@ class KafkaSettings(BrokerSettings):
     record. Records of one key are in one partition, so the subject keeps the order of each subject.
     """
 
-    topicname: str | None = None
+    topicname: Annotated[str, _matching(_TOPIC, _TOPIC_RULE)] | None = None
     """Topic to send to, if the sink's path does not name it"""
-    partitionkeyextractor: str = "subject"
+    partitionkeyextractor: Annotated[str, _matching(_ATTRIBUTE, _ATTRIBUTE_RULE)] = "subject"
     """Context attribute whose value becomes the key of a record"""
-    clientid: str = "concord"
+    clientid: Annotated[str, _matching(_CLIENT_ID, _CLIENT_ID_RULE)] = "concord"
     """Name by which brokers know this client"""
     acks: Literal["0", "1", "all"] = "all"
     """Whose acknowledgement counts: nobody's (0), the leader's (1), or that of all replicas"""
     saslmechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
     """Mechanism that proves the credential"""
 
-    @field_validator("topicname")
-    @classmethod
-    def _is_a_topic(cls, name: str | None) -> str | None:
-        if name is not None and not _TOPIC.fullmatch(name):
-            raise ValueError(_TOPIC_RULE)
-        return name
-
     @field_validator("acks", mode="before")
     @classmethod
     def _is_a_text(cls, acks: Any) -> Any:
         return str(acks) if acks in (0, 1) else acks
-
-    @field_validator("partitionkeyextractor")
-    @classmethod
-    def _is_an_attribute(cls, name: str) -> str:
-        if not _ATTRIBUTE.fullmatch(name) or name == "data":
-            raise ValueError(
-                "it needs to be the name of a context attribute, such as subject, whose value "
-                "becomes the key; other expressions are not evaluated"
-            )
-        return name
-
-    @field_validator("clientid")
-    @classmethod
-    def _is_a_client_id(cls, name: str) -> str:
-        if not _CLIENT_ID.fullmatch(name):
-            raise ValueError(
-                "it needs to be 1 to 128 of A to Z, a to z, 0 to 9, dot, hyphen and underscore"
-            )
-        return name
 
     def why_unfit(self, sink: SplitResult, credential: SinkCredential | None) -> Unfit | None:
         topic = unquote(sink.path.removeprefix("/"))
