@@ -322,7 +322,7 @@ def _short_circuit(left: Evaluate, right: Evaluate, *, ends_with: bool) -> Evalu
                 return False
             if to_boolean(x, errors) is ends_with:
                 return ends_with
-        return not (ends_with or errors)
+        return not ends_with
 
     return evaluate
 

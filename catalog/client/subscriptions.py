@@ -207,6 +207,7 @@ class EventCalls(OperationCalls):
                 value = value.removeprefix(" ")
                 if not name and not value:
                     yield block
+                    # An id stays in force for later blocks (HTML Living Standard 9.2.6).
                     block = _Block(id=block.id)
                 elif name == "id":
                     block.id = value

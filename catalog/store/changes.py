@@ -274,6 +274,7 @@ MOST_DISORDER = timedelta(minutes=10)
 
 Clocks differ, and time passes between the decision on a change and its transaction.
 """
+# The three tables have the same columns for positions and times, and the names are constants.
 ENTRY_SINCE: Mapping[LogName, str] = {
     "changes": _queries.change_since,
     "subscriptions": _queries.change_since.replace("FROM changes", "FROM subscription_events"),
@@ -348,6 +349,7 @@ def _has_all_since(moment: datetime, bounds: Mapping[str, Any]) -> bool:
 async def _find_time(connection: Connection, moment: datetime, log: LogName) -> Position | None:
     """The position before the first entry of a time or later, as far as the log can be read."""
     row = await connection.fetchrow(ENTRY_SINCE[log], moment, MOST_DISORDER)
+    # Readers continue after a position, so the position is one before that of the entry.
     return None if row is None else Position(row["txid"], row["seq"] - 1)
 
 

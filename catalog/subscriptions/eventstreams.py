@@ -101,6 +101,7 @@ class EventStreams:
         tail = self._tails.of(definition)
         self._readers[tail] += 1
         try:
+            # While the first stream waits for `want`, a second one must not begin another reader.
             async with self._turn:
                 await tail.want(True)
                 if tail not in self._running:
@@ -109,6 +110,7 @@ class EventStreams:
         finally:
             self._readers[tail] -= 1
             if not self._readers[tail]:
+                # `want(False)` does not suspend, so no stream begins between count and `cancel`.
                 await tail.want(False)
                 if tail in self._running:
                     self._running.pop(tail).cancel()

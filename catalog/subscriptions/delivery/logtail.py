@@ -160,6 +160,7 @@ class Tail:
         async with self._database.acquire() as connection:
             head = await read_head(connection)
         self._begin_at(head.now)
+        # Last: the loop that reads must not continue from the end of an earlier window.
         self._wanted.set()
 
     async def run(self) -> None:

@@ -194,6 +194,7 @@ class RetryPolicy:
         now, retry, since = self._timing.now(), self._retry, self._record.triedsince
         pause = self._backoff.delay(self._record.failures, self._timing.random, at_least=at_least)
         if retry is not None and retry.seconds is not None and since is not None:
+            # Else a long pause would keep a hopeless event far beyond the time that was asked for.
             left = retry.seconds - (now - since).total_seconds()
             pause = min(pause, left) if left > 0 else pause
         self._record.nextattemptat = now + timedelta(seconds=pause)

@@ -192,6 +192,7 @@ class AmqpConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        # A negative capacity stands for an engine that has failed, or has seen the end already.
         if self._engine.capacity() >= 0:
             self._engine.close_tail()
         self.flush()

@@ -168,6 +168,7 @@ class SharedConnections(Generic[_Key, _Connection]):
         shared.users -= 1
         if shared.users:
             return
+        # An unfinished opening has lost all of its users to cancellations and time-outs.
         if self._shared.get(key) is not shared or not shared.is_usable or not shared.opening.done():
             self._drop(key, shared)
             return
