@@ -278,6 +278,14 @@ async def test_versions_are_sorted_by_what_they_have(node: Node) -> None:
         assert shown["v2"] == (await node.get(f"{owner}/versions"))["v2"]
 
 
+@pytest.mark.parametrize("owner", [R1, "/mygroups/g1/myresources/x"])
+async def test_pages_of_versions_follow_their_ids(node: Node, owner: str) -> None:
+    """pagination/spec.md: also where a cross reference shows the versions of its target."""
+    pages = await pages_of(node, f"{owner}/versions?limit=1")
+    assert [[*page.json] for page in pages] == [["v1"], ["v2"]]
+    assert {count for page in pages for _, _, count in links_of(page)} == {"2"}
+
+
 async def test_the_first_page_is_found_again(node: Node) -> None:
     """pagination/spec.md, "rel"."""
     first, second, *_ = await pages_of(node, "/mygroups?limit=1&filter=name")
