@@ -34,17 +34,8 @@ from catalog.operations.links import (
 from catalog.store import links, linksources
 from catalog.store.links import Link, LinkDefinition
 from replication.deciding.batch import CopyFinding
+from replication.links import linkdefinitions
 from replication.links.linkanswers import advice_about, answer_link, existing_link, link_answer
-from replication.links.linkdefinitions import (
-    check_members,
-    check_number,
-    check_pin,
-    checked_definition,
-    id_taken,
-    unusable,
-    unusable_now,
-    with_context,
-)
 from replication.links.linkrunner import LinkRunner
 from replication.links.links import check_not_paused
 from replication.peers.keyhistories import trust_with_link
@@ -163,7 +154,7 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
     an authority.
     """
     context = request[CONTEXT]
-    definition = checked_definition(context, body, request.path)
+    definition = linkdefinitions.checked_definition(context, body, request.path)
     id = body.id or uuid.uuid4().hex[:12]
     given = given_credential(body, definition, context.settings, request.path)
     credential = given or PeerCredential()
@@ -175,9 +166,9 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
         try:
             definition, found = await _find(context, definition, access, is_named=is_named)
         except ClientError as error:
-            raise unusable_now(definition, request.path, error) from error
-        check_members(definition.mode, body, request.path)
-        definition = with_context(definition)
+            raise linkdefinitions.unusable_now(definition, request.path, error) from error
+        linkdefinitions.check_members(definition.mode, body, request.path)
+        definition = linkdefinitions.with_context(definition)
     authority = body.authority
     if found is not None and authority is not None and definition.terms.is_nameless:
         found = found.model_copy(update={"authority": authority})
@@ -185,14 +176,15 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
         authority = authority or found.authority
     if found is not None and found.authority != authority:
         fault = f"it claims to be {found.authority}, not {authority}"
-        raise unusable(definition, request.path, fault)
+        raise linkdefinitions.unusable(definition, request.path, fault)
     if query.dryrun:
         unsaved = Link(id=id, definition=definition, authority=authority)
         asking = with_credential(unsaved, context.keys, credential)
         tried = await _try(request, asking, name=body.id or "ID")
         return model_response(tried)
+    # Peers are asked before the transaction, since a slow one would hold its connection.
     async with context.database.transaction() as connection:
-        await check_number(connection, context, request.path)
+        await linkdefinitions.check_number(connection, context, request.path)
         if definition.terms.needs == "authority" and (
             other := await links.get_acceptance(connection, body.authority or "")
         ):
@@ -203,10 +195,12 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
             found = found.model_copy(update={"followedby": others})
         link = await links.create(connection, id, definition, authority)
         if link is None:
-            raise await id_taken(connection, request, id)
+            raise await linkdefinitions.id_taken(connection, request, id)
         link = await save_credential(connection, context.keys, link, credential)
         is_named = body.authority is not None
-        await check_pin(connection, request, id, definition, authority, is_named=is_named)
+        await linkdefinitions.check_pin(
+            connection, request, id, definition, authority, is_named=is_named
+        )
         await trust_with_link(connection, definition, authority, request.path)
         context.caller.author.name_target(f"/replication/links/{id}")
     answer = link_answer(link).model_copy(update={"found": found})
@@ -256,11 +250,11 @@ async def _try(request: web.Request, link: Link, *, name: str) -> DryRunAnswer:
             found = await preview()
     except ClientError as error:
         fault = describe(error, definition.peer)
-        raise unusable(definition, request.path, fault) from error
+        raise linkdefinitions.unusable(definition, request.path, fault) from error
     except TimeoutError as error:
         fault = f"it could not be read within {seconds:.0f} seconds"
         hint = "Try the link with a narrower scope (`--scope`)."
-        raise unusable(definition, request.path, fault, hint) from error
+        raise linkdefinitions.unusable(definition, request.path, fault, hint) from error
     if found is None:
         return DryRunAnswer(isdecided=False, reason=_UNDECIDED)
     named = replace(link, id=name)

@@ -16,14 +16,8 @@ from catalog.console.attention import row_of_link
 from catalog.console.linkactions import link_offers
 from catalog.console.page import ConsolePage, in_words, json_text, render, roles_for
 from catalog.model.roles import Permission
+from catalog.operations import links
 from catalog.operations.linkfigures import READ_LINK_FIGURES, FiguresQuery, LinkFigure
-from catalog.operations.links import (
-    GET_LINK,
-    LIST_CONFLICTS,
-    ConflictQuery,
-    ConflictSide,
-    CopyConflict,
-)
 
 _CONFLICTS_SHOWN = 25
 _SPANS: dict[Literal["minute", "hour"], tuple[timedelta, timedelta]] = {
@@ -38,13 +32,13 @@ async def show_link(page: ConsolePage) -> web.Response:
     after = page.request.query.get("after", "")[:4096]
     step: Literal["minute", "hour"] = "hour" if "month" in page.request.query else "minute"
     link, figures = await asyncio.gather(
-        page.node.call(GET_LINK, id=id),
+        page.node.call(links.GET_LINK, id=id),
         page.node.call(READ_LINK_FIGURES, query=FiguresQuery(step=step), id=id),
     )
     conflicts = []
     if link.conflicts and page.may_everywhere(Permission.ADMINISTER):
-        query = ConflictQuery(limit=_CONFLICTS_SHOWN, after=after)
-        conflicts = (await page.node.call(LIST_CONFLICTS, query=query, id=id)).conflicts
+        query = links.ConflictQuery(limit=_CONFLICTS_SHOWN, after=after)
+        conflicts = (await page.node.call(links.LIST_CONFLICTS, query=query, id=id)).conflicts
     last = conflicts[-1] if len(conflicts) == _CONFLICTS_SHOWN else None
     sides = [side for each in conflicts for side in (each.refused, each.held) if side is not None]
     named = {link.authority, *(side.authority for side in sides)} - {None}
@@ -121,12 +115,12 @@ class ConflictSides:
             is here, `added` is in the refused copy.
     """
 
-    conflict: CopyConflict
+    conflict: links.CopyConflict
     attributes: Sequence[AttributeSides]
     lines: Sequence[tuple[str, str]]
 
 
-def sides_of(conflict: CopyConflict) -> ConflictSides:
+def sides_of(conflict: links.CopyConflict) -> ConflictSides:
     """Compare the sides of a conflict."""
     refused, held = conflict.refused, conflict.held
     attributes = list(islice(_attributes(refused, held), _MOST_ATTRIBUTES))
@@ -138,7 +132,7 @@ def sides_of(conflict: CopyConflict) -> ConflictSides:
 
 
 def _attributes(
-    refused: ConflictSide | None, held: ConflictSide | None
+    refused: links.ConflictSide | None, held: links.ConflictSide | None
 ) -> Iterator[AttributeSides]:
     one, other = (side.attributes or {} if side else {} for side in (refused, held))
     for name in sorted({*one, *other}):
@@ -154,7 +148,9 @@ def _text(attributes: dict[str, Any], name: str) -> str:
     return json_text(value)[:_LONGEST_VALUE]
 
 
-def _lines(refused: ConflictSide | None, held: ConflictSide | None) -> list[tuple[str, str]]:
+def _lines(
+    refused: links.ConflictSide | None, held: links.ConflictSide | None
+) -> list[tuple[str, str]]:
     if refused is None or held is None or refused.document == held.document:
         return []
     here, there = (

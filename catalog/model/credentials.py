@@ -99,9 +99,7 @@ class PeerCredential:
     def read(cls, written: bytes) -> PeerCredential:
         """Read a credential from the bytes that `written` returns."""
         members = orjson.loads(written)
-        oauth, certificate = members["oauth"], members["certificate"]
-        # Older nodes have written none.
-        basic = members.get("basic")
+        oauth, basic, certificate = members["oauth"], members["basic"], members["certificate"]
         return cls(
             token=members["token"],
             oauth=None if oauth is None else OAuthClient(**oauth),

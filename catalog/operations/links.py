@@ -11,17 +11,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StrictBool, model_validator
 
+from catalog.model import linkterms
 from catalog.model.authoritykey import PublicKey
-from catalog.model.linkterms import (
-    RELAY,
-    TOPIC_SCHEMES,
-    TRUST_FIRST,
-    Dialect,
-    Mode,
-    State,
-    is_label,
-    is_type,
-)
 from catalog.model.roles import Permission
 from catalog.model.xid import is_valid_id
 from catalog.operations.operation import (
@@ -40,15 +31,15 @@ from catalog.operations.peers import MOST_NAMED, Authority, Count, ScopePath, Te
 
 
 def _check_peer(url: str) -> str:
-    return url if urlsplit(url).scheme in TOPIC_SCHEMES else check_url(url)
+    return url if urlsplit(url).scheme in linkterms.TOPIC_SCHEMES else check_url(url)
 
 
 def _check_trust(text: str) -> str:
-    return text if text == TRUST_FIRST else str(PublicKey.parse(text))
+    return text if text == linkterms.TRUST_FIRST else str(PublicKey.parse(text))
 
 
 def _check_authorities(authorities: tuple[str, ...]) -> tuple[str, ...]:
-    if "*" in authorities and authorities != RELAY:
+    if "*" in authorities and authorities != linkterms.RELAY:
         raise ValueError('"*" means all authorities, so it has to be alone')
     return authorities
 
@@ -57,9 +48,9 @@ _Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~]{0,127}$")]
 _Pairs = Annotated[dict[str, str], Field(max_length=MOST_NAMED)]
 _Named = Field(default=(), max_length=MOST_NAMED)
 _Authorities = Annotated[tuple[Text, ...], AfterValidator(_check_authorities)]
-_Type = Annotated[Text, being(is_type, "a type, as endpoints or messagegroups/messages")]
+_Type = Annotated[Text, being(linkterms.is_type, "a type, as endpoints or messagegroups/messages")]
 _Trusted = Annotated[Text, AfterValidator(_check_trust)]
-_Label = Annotated[Text, being(is_label, "a label, as name or name=value")]
+_Label = Annotated[Text, being(linkterms.is_label, "a label, as name or name=value")]
 _Prefix = Annotated[
     str,
     Field(max_length=64),
@@ -141,9 +132,9 @@ class NewLink(LinkTerms):
     """
 
     id: _Id | None = None
-    mode: Mode = "events"
+    mode: linkterms.Mode = "events"
     authorities: _Authorities = _Named
-    dialect: Dialect | None = None
+    dialect: linkterms.Dialect | None = None
     trust: tuple[_Trusted, ...] = _Named
     eventtopic: PeerUrl | None = None
 
@@ -230,8 +221,8 @@ class LinkAnswer(AnswerBody):
     source: str | None = None
     target: str | None = None
     direction: Literal["in", "out"]
-    mode: Mode
-    dialect: Dialect | None = None
+    mode: linkterms.Mode
+    dialect: linkterms.Dialect | None = None
     authorities: list[str]
     scope: list[str]
     types: list[str]
@@ -245,7 +236,7 @@ class LinkAnswer(AnswerBody):
     credential: ShownCredential | None = None
     authority: str | None = Field(default=None, description="The other catalog is pinned to it.")
     instance: str | None = None
-    state: State
+    state: linkterms.State
     reason: str | None = Field(default=None, description="Why it is paused.")
     cursor: str | None = None
     lag: float | None = None

@@ -175,8 +175,17 @@ def add(
         fail("A link leads to one topic.", "Give --kafka or --event-topic.")
     named = _topic_url(kafka or event_topic, publish=publish)
     topic = named if event_topic is None else None
-    ends = sum(each is not None for each in (source, push, write, topic))
-    if ends > 1 or not (ends or definition):
+    ends: list[tuple[str | None, dict[str, str | None]]] = [
+        (source, {"source": source, "mode": mode or ("walk" if dialect else None)}),
+        (push, {"target": push, "mode": "push"}),
+        (write, {"target": write, "mode": "write"}),
+        (
+            topic,
+            {"target": topic, "mode": "publish"} if publish else {"source": topic, "mode": "kafka"},
+        ),
+    ]
+    chosen = [members for url, members in ends if url is not None]
+    if len(chosen) > 1 or not (chosen or definition):
         fail(
             "Name the catalog to follow, the one to push to, the server to write to, or a topic.",
             "A file with --file may do so, too. See `concord link add --help`.",
@@ -189,7 +198,7 @@ def add(
     from catalog.operations.links import TRY_LINK, NewLink, NewLinkQuery
 
     given = {
-        **_ends(source, mode or ("walk" if dialect else None), push, write, topic, publish=publish),
+        **(chosen[0] if chosen else ends[0][1]),
         **selection,
         **labels,
         **credential,
@@ -234,27 +243,6 @@ def _print_added(link: LinkAnswer, *, force: bool) -> None:
     out.print(cell(f"It is the authority {found.authority} ({versions}{held})."))
     for other in () if link.mode == "push" else found.followedby:
         out.print(cell(f"Note: link {other} follows this authority already."))
-
-
-def _ends(
-    source: str | None,
-    mode: str | None,
-    push: str | None,
-    write: str | None,
-    topic: str | None,
-    *,
-    publish: bool,
-) -> dict[str, str | None]:
-    """The members of a definition for the source, the target and the mode of a link."""
-    if topic is not None and publish:
-        return {"target": topic, "mode": "publish"}
-    if topic is not None:
-        return {"source": topic, "mode": "kafka"}
-    if push is not None:
-        return {"target": push, "mode": "push"}
-    if write is not None:
-        return {"target": write, "mode": "write"}
-    return {"source": source, "mode": mode}
 
 
 def _print_walked(found: FoundCatalog) -> None:

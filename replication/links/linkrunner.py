@@ -25,15 +25,8 @@ from replication.peers.linkbounds import TooMuchSent
 from replication.peers.linkerrors import ErrorClass, cause_of, class_of, describe, state_of
 from replication.store import linkconflicts, linklosses
 from replication.store.linkconflicts import MOST_CONFLICTS
+from replication.transfer import linkrun
 from replication.transfer.comparison import DifferingOrigin
-from replication.transfer.linkrun import (
-    SAVE_SECONDS,
-    Applied,
-    AwaitsAnswer,
-    BeginAgain,
-    LinkRun,
-    OutOfStep,
-)
 from replication.transfer.transfer import LinkPage, MakeTransfer
 
 _log = structlog.get_logger(__name__)
@@ -51,7 +44,7 @@ _SHARED = 1 / 15
 class LinkRunner:
     """Runs one revision of a link until it is cancelled or the link is replaced."""
 
-    def __init__(self, run: LinkRun, make: MakeTransfer) -> None:
+    def __init__(self, run: linkrun.LinkRun, make: MakeTransfer) -> None:
         self.id = run.link.id
         self.revision = run.link.revision
         self.link_run = run
@@ -118,12 +111,12 @@ class LinkRunner:
                 continue
             except TooMuchSent as error:
                 await self._stop(error)
-            except BeginAgain as error:
+            except linkrun.BeginAgain as error:
                 await self._begin_again(error)
-            except OutOfStep as error:
+            except linkrun.OutOfStep as error:
                 await self.link_run.remember("out of step", error.message)
                 await self._timing.sleep(self._delay(1))
-            except AwaitsAnswer as error:
+            except linkrun.AwaitsAnswer as error:
                 await self._await_answer(error)
             except ClientError as error:
                 await self._fail(describe(error, self.link.definition.peer, self.id), error)
@@ -184,6 +177,7 @@ class LinkRunner:
     async def _identify(self) -> str | None:
         """Store the identity of the peer; return the cursor, if it belongs to the same instance."""
         async with self._database.transaction() as connection:
+            # Read again, since an operator may have changed the link while the peer was asked.
             before = await links.get(connection, self.id)
             if before is None or before.revision != self.revision:
                 raise LinkReplaced(self.id)
@@ -209,7 +203,7 @@ class LinkRunner:
         await run.remember(*transfer.told(found, total))
         return cursor
 
-    async def _note(self, page: LinkPage, applied: Applied) -> None:
+    async def _note(self, page: LinkPage, applied: linkrun.Applied) -> None:
         """Note an applied page; after the last page, retry conflicts and store the state."""
         run = self.link_run
         self._may_conflict |= applied.conflicts > 0
@@ -238,7 +232,7 @@ class LinkRunner:
         """
         now = asyncio.get_running_loop().time()
         self._busy_since = now if self._busy_since is None else self._busy_since
-        return now - self._busy_since >= SAVE_SECONDS
+        return now - self._busy_since >= linkrun.SAVE_SECONDS
 
     async def _follow_allowances(self) -> None:
         """Delete the entities that the peer was allowed to lose, after a comparison."""
@@ -262,7 +256,7 @@ class LinkRunner:
         requested, is_requested = run.requested, run.requested != run.retried
         if not is_requested and (not self._may_conflict or now < self._retry_at):
             return
-        total = Applied()
+        total = linkrun.Applied()
         async with contextlib.aclosing(
             self._transfer.source.again(is_requested=is_requested)
         ) as pages:
@@ -291,9 +285,9 @@ class LinkRunner:
             self._whole_after = now + self._delay(self._spoilt)
             async with self._database.transaction() as connection:
                 await linkconflicts.drop(connection, self.id, list(strays))
-            raise BeginAgain("Copies came spoilt, and what they were of is not known.")
+            raise linkrun.BeginAgain("Copies came spoilt, and what they were of is not known.")
 
-    async def _begin_again(self, error: BeginAgain) -> None:
+    async def _begin_again(self, error: linkrun.BeginAgain) -> None:
         """Forget the cursor, so that the whole catalog is compared or copied again."""
         async with self._database.transaction() as connection:
             await links.forget_cursor(connection, self.link, error.error_class, loss=error.loss)
@@ -301,7 +295,7 @@ class LinkRunner:
         await self.link_run.remember("lost data" if error.loss else "resynchronise", error.message)
         await self._timing.sleep(self._delay(1))
 
-    async def _await_answer(self, error: AwaitsAnswer) -> None:
+    async def _await_answer(self, error: linkrun.AwaitsAnswer) -> None:
         """Wait briefly before the target is asked again for the answer of its operator.
 
         The wait does not count as a failure, so that the answer takes effect soon.

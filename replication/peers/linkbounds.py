@@ -249,6 +249,7 @@ class PeerHosts:
     """The pace of each host with a client: links to the same host share one pace."""
 
     def __init__(self) -> None:
+        # A pace ends with the last client of its host, so that former hosts cost nothing.
         self._paces: weakref.WeakValueDictionary[str, PeerPace] = weakref.WeakValueDictionary()
 
     def pace_of(self, url: str) -> PeerPace:

@@ -120,12 +120,14 @@ def state_of(error: ClientError | None) -> State:
     """The state in which a link waits after an error; `None` stands for a fault of the node."""
     if error is None or may_pass(error):
         return "waiting"
-    if isinstance(error, CredentialUnusable):
-        return "unauthenticated"
-    if isinstance(error, Refused) and access_advice(error.problem):
-        is_unknown = error.problem.status == HTTPStatus.UNAUTHORIZED
-        return "unauthenticated" if is_unknown else "forbidden"
-    return "refused"
+    match class_of(error):
+        case "unauthenticated" | "credential":
+            return "unauthenticated"
+        # A 403 with the name of another error is no matter of roles.
+        case "forbidden" if isinstance(error, Refused) and access_advice(error.problem):
+            return "forbidden"
+        case _:
+            return "refused"
 
 
 def describe(error: ClientError, url: str, link: str = "ID") -> str:

@@ -31,18 +31,8 @@ from catalog.model.masking import counted, printable
 from catalog.model.schema import Model
 from catalog.model.xid import Xid
 from catalog.operations.schemacontracts import AVRO
+from replication.readers import reader
 from replication.readers.draftreaders import DraftReader, first_listed
-from replication.readers.reader import (
-    NO_TIME,
-    NoCatalog,
-    Reading,
-    WalkedCatalog,
-    WalkedEntity,
-    WalkedItem,
-    WalkPart,
-    entity_at,
-    with_document,
-)
 from replication.readers.walkedserver import (
     GONE,
     AnswerMalformed,
@@ -79,26 +69,26 @@ class ConfluentReader(DraftReader):
     """Reads the contexts, subjects and versions of a registry below a path of a server."""
 
     @classmethod
-    async def find(cls, server: WalkedServer, model: Model, root: str) -> WalkedCatalog:
+    async def find(cls, server: WalkedServer, model: Model, root: str) -> reader.WalkedCatalog:
         """The registry at a path, recognised by its list of schema types."""
         fault = f"{server.url}{root} is no registry of the Confluent API."
         types: list[Any] = []
         with IgnoredRefusals(_ABSENT):
             types = await first_listed(server, f"{root}/schemas/types", fault)
         if AVRO not in types:
-            raise NoCatalog(fault)
+            raise reader.NoCatalog(fault)
         told = await _optional_object(server, f"{root}/v1/metadata/version")
         version = printable(str(told.get("version") or ""))
         scope = (await _optional_object(server, f"{root}/v1/metadata/id")).get("scope")
         named = scope.get("clusters") if isinstance(scope, dict) else None
-        return WalkedCatalog(
+        return reader.WalkedCatalog(
             dialect="confluent",
             software=f"Confluent API {version}".strip()[:64],
             identity=printable(orjson.dumps(named).decode())[:128] if named else "Confluent",
             reader=partial(cls, root=root),
         )
 
-    def __init__(self, reading: Reading, root: str) -> None:
+    def __init__(self, reading: reader.Reading, root: str) -> None:
         kind = reading.model.resource_type(SCHEMA_GROUPS, SCHEMAS)
         super().__init__(reading, [SCHEMA_GROUPS] if kind and kind.hasdocument else [])
         self._root = root
@@ -106,7 +96,7 @@ class ConfluentReader(DraftReader):
         self._listed_again: WalkedSubjects | None = None
         self._texts: dict[SubjectName | tuple[SubjectName, int], WalkedVersion] = {}
 
-    async def read_part(self, part: WalkPart) -> AsyncIterator[list[WalkedItem]]:
+    async def read_part(self, part: reader.WalkPart) -> AsyncIterator[list[reader.WalkedItem]]:
         if self._subjects is None:
             self._subjects = await self._list_subjects()
             selects = self.reading.selects
@@ -148,7 +138,7 @@ class ConfluentReader(DraftReader):
             map(read_subject, names), (c for c in contexts if isinstance(c, str))
         )
 
-    async def _group(self, xid: Xid, context: str) -> list[WalkedItem]:
+    async def _group(self, xid: Xid, context: str) -> list[reader.WalkedItem]:
         self.count()
         told = await self._settings_of(SubjectName(context, ""))
         source = {"registry": self.reading.authority, "context": context}
@@ -206,7 +196,7 @@ class ConfluentReader(DraftReader):
 
     # Versions.
 
-    async def _from_list(self, left: set[SubjectName]) -> AsyncIterator[list[WalkedItem]]:
+    async def _from_list(self, left: set[SubjectName]) -> AsyncIterator[list[reader.WalkedItem]]:
         """The subjects from the list of all versions, which has the versions of each together.
 
         Args:
@@ -240,7 +230,7 @@ class ConfluentReader(DraftReader):
 
     async def _subject(
         self, subject: SubjectName, entries: Sequence[JsonObject], live: Collection[int] | None
-    ) -> list[WalkedItem]:
+    ) -> list[reader.WalkedItem]:
         """A subject from the entries of a list.
 
         Args:
@@ -256,7 +246,7 @@ class ConfluentReader(DraftReader):
             deleted = {number_of(each) for each in entries} - set(numbers)
         return await self._items(subject, entries, deleted, [entries, sorted(map(str, deleted))])
 
-    async def _one_by_one(self, subject: SubjectName) -> list[WalkedItem]:
+    async def _one_by_one(self, subject: SubjectName) -> list[reader.WalkedItem]:
         """A subject of a server that does not list all versions."""
         numbers = await self._numbers(subject, _DELETED)
         live = await self._numbers(subject)
@@ -274,7 +264,7 @@ class ConfluentReader(DraftReader):
         entries: Sequence[JsonObject],
         deleted: Collection[Any],
         stamp: Any,
-    ) -> list[WalkedItem]:
+    ) -> list[reader.WalkedItem]:
         """The resource of a subject with its versions; nothing if they are as in the last walk."""
         numbers = sorted(
             {number for number in map(number_of, entries) if is_version_number(number)}
@@ -284,7 +274,7 @@ class ConfluentReader(DraftReader):
         assert self._subjects is not None, "they were listed before"
         xid = self._subjects.xids[subject]
         by_number = {number_of(each): each for each in entries}
-        items: list[WalkedItem] = []
+        items: list[reader.WalkedItem] = []
         versions: list[WalkedVersion] = []
         for number in numbers:
             self.count()
@@ -311,10 +301,12 @@ class ConfluentReader(DraftReader):
 
     def _version(
         self, attributes: JsonObject, at: datetime | None, document: bytes, xid: Xid
-    ) -> WalkedEntity:
-        time = at or NO_TIME
-        entity = entity_at(self.reading.authority, xid, 0, attributes, time, time)
-        return WalkedEntity(entity=with_document(entity, document), lacks_times=at is None)
+    ) -> reader.WalkedEntity:
+        time = at or reader.NO_TIME
+        entity = reader.entity_at(self.reading.authority, xid, 0, attributes, time, time)
+        return reader.WalkedEntity(
+            entity=reader.with_document(entity, document), lacks_times=at is None
+        )
 
     def _is_known(self, subject: SubjectName, numbers: Iterable[int], stamp: Any) -> bool:
         """Whether the last walk brought a subject as it is; remembers it for the next walk."""

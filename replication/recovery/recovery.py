@@ -182,7 +182,7 @@ async def _ask(context: Context, shown: Mapping[str, PeerCredential], subject: s
             replica = Replica(context=context, peer=peer)
             try:
                 found = await meet_replica(replica)
-                known |= {*await read_authorities(replica)}
+                known |= {*(await read_authorities(replica))[0]}
             except ClientError as error:
                 fault = describe(error, url, NO_LINK).rstrip(".")
                 raise ReplicaUnusable(subject, source=url, error_detail=fault) from error

@@ -23,12 +23,7 @@ from replication.deciding.copychecks import Copy
 from replication.deciding.decide import CONFLICTS
 from replication.feed.feed import lines_of
 from replication.feed.feedlines import write_end
-from replication.peers.handshake import (
-    check_not_own,
-    first_contact,
-    found_catalog,
-    shake_hands,
-)
+from replication.peers import handshake
 from replication.peers.keyhistories import tell_histories
 from replication.peers.linkerrors import describe
 from replication.peers.peeraccess import PeerAccess
@@ -220,8 +215,8 @@ def shown_detail(line: JsonObject) -> str:
 
 async def meet_target(context: Context, peer: Client, *, count: bool = False) -> Handshake:
     """Ask a target for its identity; `ClientError` if nothing can be pushed to it."""
-    target = await shake_hands(peer, count=count)
-    check_not_own(context, target)
+    target = await handshake.shake_hands(peer, count=count)
+    handshake.check_not_own(context, target)
     if not target.pushbytes:
         raise ClientError(
             f"{peer.url} takes no pushes: its software is {target.software}.",
@@ -233,10 +228,10 @@ async def meet_target(context: Context, peer: Client, *, count: bool = False) ->
 async def find_target(context: Context, url: str, access: PeerAccess) -> FoundCatalog:
     """Describe a target; `ClientError` if it does not accept pushes of this node."""
     node = context.database.node
-    async with first_contact(context, url, access) as peer:
+    async with handshake.first_contact(context, url, access) as peer:
         target = await meet_target(context, peer, count=True)
         await peer.push(b"", authority=node.authority, instance=str(node.instance))
-    return found_catalog(target)
+    return handshake.found_catalog(target)
 
 
 async def requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[PushRequest]:

@@ -78,6 +78,7 @@ class OwnLog(LinkSource):
         Each page shows a later time: the log brings the changes in between.
         """
         database, wanted = self._run.database, self._wanted
+        # Read before the entities, so that the log brings what changes while they are read.
         async with database.snapshot(database.pools.feed) as connection:
             head = await read_head(connection)
         authorities = None if wanted.authorities is None else sorted(wanted.authorities)

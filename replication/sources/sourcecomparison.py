@@ -121,10 +121,9 @@ async def _authorities(run: LinkRun, policy: Policy) -> tuple[str, list[str]]:
     """The authorities to compare, and the cursor from before the request for them, if requested."""
     cursor, named = "", sorted(policy.authorities or ())
     if policy.authorities is None:
-        answer = await run.peer.request("GET", comparison.DIGESTS, params={"format": "authorities"})
+        found, cursor = await comparison.read_authorities(run)
         # A source that has lost everything names no authority.
-        found = [*comparison.read_named(run, answer), policy.sender]
-        cursor, named = comparison.cursor_of(run, answer), [*dict.fromkeys(found)]
+        named = [*dict.fromkeys([*found, policy.sender])]
     direct = {
         authority
         for each in policy.direct

@@ -17,14 +17,7 @@ from catalog.store.database import Connection, wait_for
 from catalog.store.links import Link, LinkDefinition
 from catalog.supervisor import LoopTiming
 from replication.deciding.provenance import meet_claim
-from replication.peers.handshake import (
-    ThisNode,
-    describe_other,
-    find_node,
-    first_contact,
-    shake_hands,
-    why_own,
-)
+from replication.peers import handshake
 from replication.peers.linkerrors import is_kept_out, may_pass
 from replication.peers.peeraccess import PeerAccess
 from replication.readers.reader import NoCatalog, WalkedCatalog
@@ -156,9 +149,9 @@ async def choose_mode(
     """
     if definition.mode == "walk":
         return await _find_server(context, definition, access)
-    async with first_contact(context, definition.source, access) as peer:
+    async with handshake.first_contact(context, definition.source, access) as peer:
         try:
-            return definition, await find_node(context, peer)
+            return definition, await handshake.find_node(context, peer)
         except (BadAnswer, Refused) as error:
             # A Concord node that refuses the credential should be followed with a better one, not
             # walked.
@@ -166,9 +159,10 @@ async def choose_mode(
             if is_refused or may_pass(error):
                 raise
             if not is_named:
+                # Of a server that is neither a node nor can be walked, the first answer says more.
                 with contextlib.suppress(NoCatalog):
                     return await _find_server(context, definition, access)
-            raise ClientError(await describe_other(peer, error)) from error
+            raise ClientError(await handshake.describe_other(peer, error)) from error
 
 
 async def _find_server(
@@ -176,10 +170,10 @@ async def _find_server(
 ) -> tuple[LinkDefinition, FoundCatalog]:
     """Describe a server that can be walked; the link reads the server by the found API."""
     source = definition.source
-    async with first_contact(context, source, access) as peer:
+    async with handshake.first_contact(context, source, access) as peer:
         if await _is_own(context, peer):
-            raise ThisNode("It is this node itself.")
-    async with first_contact(context, server_of(source), access) as client:
+            raise handshake.ThisNode("It is this node itself.")
+    async with handshake.first_contact(context, server_of(source), access) as client:
         server = WalkedServer(source, client, context.settings, LoopTiming(), attempts=1)
         found = await find_catalog(server, context.configuration.model, definition.dialect)
     left = [fault.path for fault in found.faults]
@@ -192,7 +186,7 @@ async def _find_server(
 async def _is_own(context: Context, peer: Client) -> bool:
     """Whether a server identifies as this node; a server of other software never does."""
     try:
-        return bool(why_own(context, await shake_hands(peer)))
+        return bool(handshake.why_own(context, await handshake.shake_hands(peer)))
     except ClientError as error:
         if may_pass(error):
             raise

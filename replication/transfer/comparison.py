@@ -29,7 +29,7 @@ LEVELS = (SHARED_BITS, 12, 16)
 """The bits by which buckets are merged, level by level."""
 EVERYWHERE: BucketRanges = ((0, BUCKETS),)
 _FEW_ROWS = 1000
-DIGESTS = "/replication/digests"
+_DIGESTS = "/replication/digests"
 _MOST_DIFFERING = 100_000
 # The most merged buckets of one answer.
 _MOST_MERGED = 1 << 14
@@ -216,14 +216,23 @@ async def find_differences(
     return DigestComparison(cursor=found.cursor, rows=found.rows, differing=differing)
 
 
-async def read_authorities(source: LinkEnds) -> list[str]:
-    """Read the authorities of a source's entities, at most one more than the source may name.
+async def read_authorities(source: LinkEnds) -> tuple[list[str], str]:
+    """Read the authorities of a source's entities, and the cursor from before the request.
+
+    Returns:
+        at most one authority more than the source may name.
 
     Raises:
         ClientError
     """
-    answer = await source.peer.request("GET", DIGESTS, params={"format": "authorities"})
-    return read_named(source, answer)
+    answer = await source.peer.request("GET", _DIGESTS, params={"format": "authorities"})
+    try:
+        found = DigestAuthorities.model_validate_json(answer.body).authorities
+    except ValueError as error:
+        raise _malformed(source, "no authorities") from error
+    if not all(0 < len(each) <= 1024 and "\0" not in each for each in found):
+        raise _malformed(source, "no authorities")
+    return found, _cursor_of(source, answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,7 +286,7 @@ async def _merged_there(
         if wanted.may_be_shared(bits):
             params.append(("maxage", str(min(MOST_AGE_SECONDS, int(wanted.max_age)))))
         answer = await flow.peer.merged_digests(params)
-        cursor = cursor or cursor_of(flow, answer)
+        cursor = cursor or _cursor_of(flow, answer)
         found |= _read_merged(flow, answer, bits)
     return found, cursor
 
@@ -338,21 +347,11 @@ def _filters(wanted: DigestSelection) -> list[tuple[str, str]]:
     return named + scope + types + [("label", each) for each in wanted.labels]
 
 
-def cursor_of(flow: LinkEnds, answer: Answer) -> str:
+def _cursor_of(flow: LinkEnds, answer: Answer) -> str:
     cursor = answer.headers.get("Concord-Cursor", "")
     if not cursor:
         raise _malformed(flow, "no cursor")
     return cursor
-
-
-def read_named(flow: LinkEnds, answer: Answer) -> list[str]:
-    try:
-        found = DigestAuthorities.model_validate_json(answer.body).authorities
-    except ValueError as error:
-        raise _malformed(flow, "no authorities") from error
-    if not all(0 < len(each) <= 1024 and "\0" not in each for each in found):
-        raise _malformed(flow, "no authorities")
-    return found
 
 
 def _read_merged(flow: LinkEnds, answer: Answer, bits: int) -> dict[int, tuple[int, int]]:
@@ -388,4 +387,4 @@ def _read_row(flow: LinkEnds, fields: list[str]) -> tuple[Origin, OriginState]:
 
 
 def _malformed(flow: LinkEnds, content: str) -> BadAnswer:
-    return BadAnswer(f"{flow.peer.url}{DIGESTS}", content)
+    return BadAnswer(f"{flow.peer.url}{_DIGESTS}", content)
