@@ -102,6 +102,16 @@ async def databases(postgres_url: str, template: str, count: int) -> AsyncIterat
         await connection.close()
 
 
+@contextlib.asynccontextmanager
+async def members(
+    postgres_url: str, template: str, count: int, **settings: Any
+) -> AsyncIterator[list[Node]]:
+    """Fresh nodes that do not know each other."""
+    async with contextlib.AsyncExitStack() as stack:
+        urls = await stack.enter_async_context(databases(postgres_url, template, count))
+        yield [await stack.enter_async_context(start_member(url, **settings)) for url in urls]
+
+
 async def link(target: Node, source: Node, **definition: Any) -> dict[str, Any]:
     """Let `target` follow `source`."""
     body = {"source": source.url, "mode": "pull", **definition}
@@ -109,6 +119,28 @@ async def link(target: Node, source: Node, **definition: Any) -> dict[str, Any]:
     assert answer.status == 201, answer.body
     created: dict[str, Any] = answer.json
     return created
+
+
+def authority_of(node: Node) -> str:
+    return node.database.node.authority
+
+
+async def accept(target: Node, source: Node, **definition: Any) -> dict[str, Any]:
+    """Let `target` accept what `source` pushes."""
+    body = {"mode": "accept", "authority": authority_of(source), **definition}
+    answer = await target.send("POST", "/replication/links", body)
+    assert answer.status == 201, answer.body
+    accepted: dict[str, Any] = answer.json
+    return accepted
+
+
+async def push(source: Node, target: Node, **definition: Any) -> dict[str, Any]:
+    """Let `source` push to `target`."""
+    body = {"target": target.url, "mode": "push", **definition}
+    answer = await source.send("POST", "/replication/links", body)
+    assert answer.status == 201, answer.body
+    made: dict[str, Any] = answer.json
+    return made
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]], timeout_seconds: float = 20) -> None:

@@ -12,6 +12,7 @@ from catalog import dialects
 from catalog.api.app import create_app
 from tests.integration.conftest import Node, NodeClient
 from tests.integration.federation import (
+    accept,
     carries,
     databases,
     digest_rows,
@@ -22,11 +23,11 @@ from tests.integration.federation import (
     link_history_is,
     link_is,
     own_rows,
+    push,
     running,
     start_member,
     write_some,
 )
-from tests.integration.test_push import accept, push
 from tests.integration.test_signed_entities import audit, sign, trust
 from tests.integration.test_walk_of_nodes import hidden
 from tests.integration.walking import walking

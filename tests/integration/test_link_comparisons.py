@@ -20,6 +20,7 @@ from tests.integration.federation import (
     link,
     link_history_is,
     link_is,
+    members,
     running,
     start_member,
 )
@@ -32,11 +33,7 @@ _SETTINGS = {"pull_interval_seconds": 0.2, "comparison_interval_seconds": 0.2}
 @pytest.fixture
 async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, Node]]:
     """A sender and a receiver."""
-    async with (
-        databases(postgres_url, template, 2) as (one, two),
-        start_member(one, **_SETTINGS) as sender,
-        start_member(two, **_SETTINGS) as receiver,
-    ):
+    async with members(postgres_url, template, 2, **_SETTINGS) as [sender, receiver]:
         await sender.put("/messagegroups/g")
         messages = {f"m{number}": {"description": "text"} for number in range(20)}
         answer = await sender.send("POST", "/messagegroups/g/messages", messages)

@@ -11,13 +11,12 @@ from replication.sinks import owncatalog
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
-    databases,
     digest_rows,
     eventually,
     execute,
     link_is,
+    members,
     running,
-    start_member,
 )
 from tests.integration.meteredsource import follow, metered
 
@@ -27,11 +26,7 @@ MESSAGES = 60
 @pytest.fixture
 async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, Node]]:
     """Two fresh nodes that do not know each other."""
-    async with (
-        databases(postgres_url, template, 2) as (one, two),
-        start_member(one, pull_interval_seconds=0.5) as target,
-        start_member(two, pull_interval_seconds=0.5) as source,
-    ):
+    async with members(postgres_url, template, 2, pull_interval_seconds=0.5) as [target, source]:
         yield target, source
 
 

@@ -15,16 +15,17 @@ import pytest
 from tests.brokers.kafka import KafkaBroker
 from tests.integration.conftest import Node
 from tests.integration.federation import (
+    accept,
     carries,
     databases,
     digest_rows,
     eventually,
     link,
     link_is,
+    push,
     running,
     start_member,
 )
-from tests.integration.test_push import accept, push
 
 DOCUMENTS = Path(__file__).parent.parent / "documents"
 FILES = (

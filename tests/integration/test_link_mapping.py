@@ -8,16 +8,16 @@ import pytest
 
 from tests.integration.conftest import Node
 from tests.integration.federation import (
+    accept,
     carries,
-    databases,
     digest_rows,
     eventually,
     link,
     link_history_is,
     link_is,
+    members,
     own_rows,
     running,
-    start_member,
     write_some,
 )
 
@@ -28,20 +28,8 @@ XREF = "/messagegroups/shop/messages/ref"
 @pytest.fixture
 async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
     """Four fresh nodes that do not know each other."""
-    async with (
-        databases(postgres_url, template, 4) as (one, two, three, four),
-        start_member(one) as first,
-        start_member(two) as second,
-        start_member(three) as third,
-        start_member(four) as fourth,
-    ):
-        yield [first, second, third, fourth]
-
-
-async def accept(target: Node, source: Node, **definition: object) -> None:
-    body = {"mode": "accept", "authority": source.database.node.authority, **definition}
-    answer = await target.send("POST", "/replication/links", body)
-    assert answer.status == 201, answer.body
+    async with members(postgres_url, template, 4) as found:
+        yield found
 
 
 async def status(node: Node, path: str) -> int:

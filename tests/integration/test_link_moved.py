@@ -8,18 +8,18 @@ import pytest
 
 from tests.integration.conftest import Node
 from tests.integration.federation import (
+    accept,
     carries,
-    databases,
     eventually,
     execute,
     link_history_is,
     link_is,
+    members,
+    push,
     running,
-    start_member,
     write_some,
 )
 from tests.integration.meteredsource import follow, metered
-from tests.integration.test_push import accept, push
 
 DIGESTS, SNAPSHOT = "/replication/digests", "/replication/snapshot"
 
@@ -27,13 +27,8 @@ DIGESTS, SNAPSHOT = "/replication/digests", "/replication/snapshot"
 @pytest.fixture
 async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
     """Three fresh nodes that do not know each other."""
-    async with (
-        databases(postgres_url, template, 3) as (one, two, three),
-        start_member(one, pull_interval_seconds=0.3) as first,
-        start_member(two, pull_interval_seconds=0.3) as second,
-        start_member(three, pull_interval_seconds=0.3) as third,
-    ):
-        yield [first, second, third]
+    async with members(postgres_url, template, 3, pull_interval_seconds=0.3) as found:
+        yield found
 
 
 async def test_a_link_goes_on_at_the_url_that_its_source_moved_to(nodes: list[Node]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from replication.sources import copypages
 from tests.integration.conftest import Node
 from tests.integration.federation import (
+    accept,
     carries,
     databases,
     digest_rows,
@@ -20,6 +21,7 @@ from tests.integration.federation import (
     link_history_is,
     link_is,
     own_rows,
+    push,
     running,
     start_member,
 )
@@ -381,20 +383,6 @@ async def test_a_pusher_that_lost_data_is_stopped_until_an_operator_allows_it(
         assert [event["event"] for event in told[:3]] == ["dropped", "copied", "allowed"]
         assert told[0]["detail"].startswith("44 replicas")
         assert await questions(target, accepted) == 1
-
-
-async def accept(target: Node, source: Node) -> Any:
-    body = {"mode": "accept", "authority": source.database.node.authority}
-    answer = await target.send("POST", "/replication/links", body)
-    assert answer.status == 201, answer.body
-    return answer.json
-
-
-async def push(source: Node, target: Node) -> Any:
-    body = {"target": target.url, "mode": "push"}
-    answer = await source.send("POST", "/replication/links", body)
-    assert answer.status == 201, answer.body
-    return answer.json
 
 
 @pytest.mark.parametrize("full", [False, True])

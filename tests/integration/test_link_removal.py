@@ -9,13 +9,12 @@ import pytest
 
 from tests.integration.conftest import Node
 from tests.integration.federation import (
-    databases,
     digest_rows,
     eventually,
     link_is,
+    members,
     own_rows,
     running,
-    start_member,
     write_some,
 )
 from tests.integration.meteredsource import follow, metered
@@ -24,11 +23,7 @@ from tests.integration.meteredsource import follow, metered
 @pytest.fixture
 async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, Node]]:
     """Two fresh nodes that do not know each other."""
-    async with (
-        databases(postgres_url, template, 2) as (one, two),
-        start_member(one) as target,
-        start_member(two) as source,
-    ):
+    async with members(postgres_url, template, 2) as [target, source]:
         yield target, source
 
 

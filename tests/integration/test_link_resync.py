@@ -14,7 +14,6 @@ from tests.hostile.hostilesource import forged
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
-    databases,
     digest_rows,
     drop_log,
     eventually,
@@ -22,6 +21,7 @@ from tests.integration.federation import (
     link,
     link_history_is,
     link_is,
+    members,
     own_rows,
     running,
     start_member,
@@ -36,13 +36,8 @@ MESSAGES = 60
 @pytest.fixture
 async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
     """Three fresh nodes that do not know each other."""
-    async with (
-        databases(postgres_url, template, 3) as (one, two, three),
-        start_member(one) as first,
-        start_member(two) as second,
-        start_member(three) as third,
-    ):
-        yield [first, second, third]
+    async with members(postgres_url, template, 3) as found:
+        yield found
 
 
 async def fill(node: Node, group: str) -> None:
@@ -286,20 +281,6 @@ async def test_a_list_that_breaks_off_deletes_nothing(nodes: list[Node]) -> None
             way.cuts_lists = False
             await link_history_is(target, "from", "dropped", "compared", "copied")
         assert await carries(target, source)
-
-
-async def test_a_wiped_source_takes_nothing_away_by_itself(nodes: list[Node]) -> None:
-    source, target, third = nodes
-    await fill(source, "g")
-    async with metered(source) as way:
-        await copied(target, way)
-        held = await digest_rows(target)
-        await execute(source, "DELETE FROM entities WHERE kind <> 'registry'")
-        await execute(target, "UPDATE links SET instance = $1", third.database.node.instance)
-        async with running(target):
-            await link_history_is(target, "from", "asked", "another instance", "copied")
-            await link_is(target, "from", "asking")
-    assert await digest_rows(target) == held
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,15 @@ from tests.integration.conftest import Node
 from tests.integration.federation import (
     Rows,
     carries,
-    databases,
     digest_rows,
     drop_log,
     eventually,
     link,
     link_history_is,
     link_is,
+    members,
     own_rows,
     running,
-    start_member,
     write_some,
 )
 from tests.integration.meteredsource import follow, metered
@@ -30,13 +29,8 @@ FETCH, SNAPSHOT = "/replication/fetch", "/replication/snapshot"
 @pytest.fixture
 async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
     """Three fresh nodes that do not know each other; links pause a third of a second."""
-    async with (
-        databases(postgres_url, template, 3) as (one, two, three),
-        start_member(one, pull_interval_seconds=0.3) as first,
-        start_member(two, pull_interval_seconds=0.3) as second,
-        start_member(three, pull_interval_seconds=0.3) as third,
-    ):
-        yield [first, second, third]
+    async with members(postgres_url, template, 3, pull_interval_seconds=0.3) as found:
+        yield found
 
 
 async def change(node: Node, id: str, **selection: object) -> None:

@@ -17,13 +17,12 @@ from replication.links.linkanswers import advice_about
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
-    databases,
     eventually,
     lines,
     link,
     link_is,
+    members,
     running,
-    start_member,
     write_some,
 )
 from tests.integration.meteredsource import MeteredSource, follow, metered
@@ -35,11 +34,7 @@ CHANGES, SNAPSHOT = "/replication/changes", "/replication/snapshot"
 @pytest.fixture
 async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, Node]]:
     """Two fresh nodes that do not know each other."""
-    async with (
-        databases(postgres_url, template, 2) as (one, two),
-        start_member(one) as target,
-        start_member(two) as source,
-    ):
+    async with members(postgres_url, template, 2) as [target, source]:
         yield target, source
 
 

@@ -10,14 +10,13 @@ import pytest
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
-    databases,
     eventually,
     execute,
     link,
     link_history_is,
     link_is,
+    members,
     running,
-    start_member,
 )
 
 SHELVES = {
@@ -29,11 +28,7 @@ SHELVES = {
 @pytest.fixture
 async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
     """Two nodes that do not know each other; the first one has a type of its own."""
-    async with (
-        databases(postgres_url, template, 2) as (one, two),
-        start_member(one, pull_interval_seconds=600) as source,
-        start_member(two, pull_interval_seconds=600) as target,
-    ):
+    async with members(postgres_url, template, 2, pull_interval_seconds=600) as [source, target]:
         await add_shelves(source)
         yield [source, target]
 

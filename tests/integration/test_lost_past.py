@@ -19,16 +19,17 @@ from catalog.store.queries import Queries
 from replication.store.loghistory import read_cursor, why_lost
 from tests.integration.conftest import Node
 from tests.integration.federation import (
+    accept,
     databases,
     eventually,
     execute,
     link,
     link_history_is,
     link_is,
+    push,
     running,
     start_member,
 )
-from tests.integration.test_push import accept, push
 
 LOST = 16
 GROUP = "/messagegroups/g"

@@ -15,8 +15,9 @@ from aiohttp.test_utils import TestServer
 from replication.feed.feedlines import write_end
 from tests.integration.conftest import Answer, Node
 from tests.integration.federation import (
+    accept,
+    authority_of,
     carries,
-    databases,
     digest_rows,
     drop_log,
     eventually,
@@ -24,9 +25,10 @@ from tests.integration.federation import (
     link,
     link_history_is,
     link_is,
+    members,
     own_rows,
+    push,
     running,
-    start_member,
     write_some,
 )
 
@@ -34,35 +36,8 @@ from tests.integration.federation import (
 @pytest.fixture
 async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
     """Three fresh nodes that do not know each other."""
-    async with (
-        databases(postgres_url, template, 3) as (one, two, three),
-        start_member(one, pull_interval_seconds=0.3) as first,
-        start_member(two, pull_interval_seconds=0.3) as second,
-        start_member(three, pull_interval_seconds=0.3) as third,
-    ):
-        yield [first, second, third]
-
-
-def authority_of(node: Node) -> str:
-    return node.database.node.authority
-
-
-async def accept(target: Node, source: Node, **definition: Any) -> dict[str, Any]:
-    """Let `target` accept what `source` pushes."""
-    body = {"mode": "accept", "authority": authority_of(source), **definition}
-    answer = await target.send("POST", "/replication/links", body)
-    assert answer.status == 201, answer.body
-    accepted: dict[str, Any] = answer.json
-    return accepted
-
-
-async def push(source: Node, target: Node, **definition: Any) -> dict[str, Any]:
-    """Let `source` push to `target`."""
-    body = {"target": target.url, "mode": "push", **definition}
-    answer = await source.send("POST", "/replication/links", body)
-    assert answer.status == 201, answer.body
-    made: dict[str, Any] = answer.json
-    return made
+    async with members(postgres_url, template, 3, pull_interval_seconds=0.3) as found:
+        yield found
 
 
 async def send_lines(target: Node, source: Node, body: bytes, query: str = "") -> Answer:
@@ -92,6 +67,8 @@ async def test_a_push_brings_what_is_there_and_then_every_change(nodes: list[Nod
     async with running(source):
         await eventually(lambda: carries(target, source))
         await link_is(source, made["id"], "current")
+        document = await target.send("GET", "/schemagroups/g/schemas/s")
+        assert document.body == b'{"type": "object"}'
         await source.put("/messagegroups/g/messages/m0", {"description": "another"})
         await source.put("/messagegroups/h", {})
         assert (await source.send("DELETE", "/messagegroups/g/messages/m1")).status == 204
@@ -108,17 +85,6 @@ async def test_a_push_brings_what_is_there_and_then_every_change(nodes: list[Nod
         assert shown["applied"] >= len(await own_rows(source))
     [listed] = (await target.get("/replication/links"))["links"]
     assert (listed["direction"], listed["authority"]) == ("in", authority_of(source))
-
-
-async def test_documents_are_pushed_with_their_versions(nodes: list[Node]) -> None:
-    source, target, _ = nodes
-    await write_some(source, "g")
-    await accept(target, source)
-    await push(source, target)
-    async with running(source):
-        await eventually(lambda: carries(target, source))
-    answer = await target.send("GET", "/schemagroups/g/schemas/s")
-    assert answer.body == b'{"type": "object"}'
 
 
 async def test_nothing_is_accepted_unless_the_operator_says_so(nodes: list[Node]) -> None:
@@ -602,64 +568,6 @@ async def test_an_acceptance_that_is_reset_is_filled_again(nodes: list[Node]) ->
         path = f"/replication/links/{accepted['id']}/reset"
         assert (await target.send("POST", path, {"drop": False})).status == 200
         await eventually(lambda: carries(target, source))
-
-
-async def test_a_chain_of_pull_and_push_brings_everything(nodes: list[Node]) -> None:
-    first, middle, last = nodes
-    await write_some(first, "f")
-    await write_some(middle, "m")
-    await link(middle, first)
-    await accept(last, middle, authorities=[authority_of(middle), authority_of(first)])
-    await push(middle, last, authorities=["*"])
-    async with running(middle):
-        await eventually(lambda: carries(last, first, middle))
-        await first.send("DELETE", "/messagegroups/f/messages/m0")
-        await first.put("/messagegroups/f/messages/m1", {"description": "another"})
-        await eventually(lambda: carries(last, first, middle))
-
-
-async def test_a_chain_of_push_and_pull_brings_everything(nodes: list[Node]) -> None:
-    first, middle, last = nodes
-    await write_some(first, "f")
-    await accept(middle, first)
-    await push(first, middle)
-    await link(last, middle, authorities=["*"])
-    async with running(first, last):
-        await eventually(lambda: carries(last, first))
-        await first.send("DELETE", "/schemagroups/f")
-        await eventually(lambda: carries(last, first))
-
-
-async def test_a_ring_of_pushes_settles_and_then_writes_nothing(nodes: list[Node]) -> None:
-    for number, node in enumerate(nodes):
-        await write_some(node, f"g{number}")
-        await accept(node, nodes[number - 1], authorities=["*"])
-    for number, node in enumerate(nodes):
-        await push(nodes[number - 1], node, authorities=["*"], id="right")
-    async with running(*nodes):
-        for node in nodes:
-            others = [other for other in nodes if other is not node]
-            await eventually(lambda node=node, others=others: carries(node, *others))
-        logs = [len(await node.changes()) for node in nodes]
-        applied = [(await n.get("/replication/links/right"))["applied"] for n in nodes]
-        await nodes[0].put("/messagegroups/g0", {"description": "once around"})
-        await eventually(lambda: carries(nodes[2], nodes[0], nodes[1]))
-        for node in nodes:
-            await _confirmed_again(node)
-    grown = [len(await node.changes()) - log for node, log in zip(nodes, logs, strict=True)]
-    assert grown == [1, 1, 1]
-    now = [(await n.get("/replication/links/right"))["applied"] for n in nodes]
-    # The last one has nothing to push to the first, which is the authority.
-    assert [after - before for after, before in zip(now, applied, strict=True)] == [1, 1, 0]
-
-
-async def _confirmed_again(node: Node) -> None:
-    before = (await node.get("/replication/links/right")).get("currentat")
-
-    async def is_later() -> bool:
-        return bool((await node.get("/replication/links/right")).get("currentat") != before)
-
-    await eventually(is_later)
 
 
 async def test_an_authority_comes_by_one_way_only(nodes: list[Node]) -> None:

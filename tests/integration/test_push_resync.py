@@ -9,14 +9,13 @@ import pytest
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
-    databases,
     drop_log,
     eventually,
     execute,
     link_history_is,
     link_is,
+    members,
     running,
-    start_member,
 )
 from tests.integration.meteredsource import MeteredSource, metered
 
@@ -27,11 +26,7 @@ MESSAGES = 60
 @pytest.fixture
 async def pair(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, Node]]:
     """A source, and a target that accepts its pushes."""
-    async with (
-        databases(postgres_url, template, 2) as (one, two),
-        start_member(one, pull_interval_seconds=0.3) as source,
-        start_member(two, pull_interval_seconds=0.3) as target,
-    ):
+    async with members(postgres_url, template, 2, pull_interval_seconds=0.3) as [source, target]:
         body = {"authority": source.database.node.authority, "id": "in", "mode": "accept"}
         answer = await target.send("POST", "/replication/links", body)
         assert answer.status == 201, answer.body

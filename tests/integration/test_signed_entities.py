@@ -11,6 +11,7 @@ import pytest
 from replication.signing.signing import sign_once
 from tests.integration.conftest import Node
 from tests.integration.federation import (
+    accept,
     carries,
     databases,
     digest_rows,
@@ -19,11 +20,11 @@ from tests.integration.federation import (
     link,
     link_is,
     own_rows,
+    push,
     running,
     start_member,
     write_some,
 )
-from tests.integration.test_push import accept, push
 
 Signatures = dict[str, tuple[bytes | None, str | None]]
 

@@ -28,6 +28,7 @@ from replication.transfer.topicrecords import (
 from tests.brokers.kafka import KafkaBroker
 from tests.integration.conftest import Node
 from tests.integration.federation import (
+    authority_of,
     carries,
     databases,
     eventually,
@@ -56,10 +57,6 @@ async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
         start_member(three, pull_interval_seconds=0.5, link_delete_count=3) as third,
     ):
         yield [first, second, third]
-
-
-def authority_of(node: Node) -> str:
-    return node.database.node.authority
 
 
 def url_of(kafka: KafkaBroker, topic: str) -> str:
