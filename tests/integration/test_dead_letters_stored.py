@@ -24,7 +24,6 @@ from catalog.subscriptions.stored.deadletters import (
     mark_due,
     page_dead_letters,
     read_due,
-    remove,
     set_dead,
 )
 from catalog.subscriptions.stored.deliveryattempts import Attempt, add_attempts, page_attempts
@@ -147,24 +146,6 @@ async def test_a_dead_letter_that_fails_again_is_dead_again(
     assert found is not None
     assert (found.attempts, found.reason, found.at) == (5, "the sink answered 422", NOW + HOUR)
     assert await states(database) == {"a1": "dead", "a2": others, "b1": "due"}
-
-
-async def test_what_waits_behind_a_deleted_dead_letter_is_due(database: Database) -> None:
-    await put(database, failed("a1"), failed("a2", waits=True), failed("b1"))
-    async with database.transaction() as connection:
-        await remove(connection, ID, [await number_of(database, "a1"), LAST])
-    assert await states(database) == {"a2": "due", "b1": "dead"}
-    async with database.transaction() as connection:
-        assert (await clear_dead_letters(connection, ID))[0] == 2
-    assert await states(database) == {}
-
-
-async def test_those_since_a_time_are_marked(database: Database) -> None:
-    await put(database, failed("a1", at=NOW - HOUR), failed("b1"), failed("c1", at=NOW + HOUR))
-    async with database.transaction() as connection:
-        assert await mark_due(connection, ID, since=NOW) == 2
-        assert await mark_due(connection, ID, since=NOW) == 0
-    assert await states(database) == {"a1": "dead", "b1": "due", "c1": "due"}
 
 
 async def test_nothing_waits_for_ever_for_a_dead_letter_that_leaves_meanwhile(

@@ -11,7 +11,7 @@ from cloudevents.core.v1.event import CloudEvent
 from catalog.context import Context
 from catalog.operations.subscriptions import SubscriptionConfig
 from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition as Definition
-from catalog.subscriptions.stored.subscriptions import change_state, move_cursor, replace
+from catalog.subscriptions.stored.subscriptions import move_cursor, replace
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_dispatcher import (
     AT,
@@ -103,25 +103,6 @@ async def test_a_subscription_ends_after_as_many_events_as_it_wanted(
         3,
         "3 events were delivered, as many as it wanted",
     )
-
-
-async def test_a_paused_subscription_goes_on_where_it_was(context: Context, sink: Sink) -> None:
-    subscription = await subscribe(context, sink.url)
-    async with delivering(context), Sink() as other:
-        await log(context, "a")
-        await eventually(context, subscription, lambda s: s.delivered == 1)
-        async with context.database.transaction() as connection:
-            await change_state(connection, subscription.id, "paused", "at night", of=("active",))
-        # Once a later subscription is served, the process that delivers has seen the pause.
-        later = await subscribe(context, other.url)
-        await log(context, "b", "c")
-        await eventually(context, later, lambda s: s.delivered == 2)
-        paused = await eventually(context, subscription, lambda s: s.lag == 2)
-        assert (paused.state, paused.reason) == ("paused", "at night")
-        async with context.database.transaction() as connection:
-            await change_state(connection, subscription.id, "active", of=("paused",))
-        await sink.received(3)
-    assert sink.subjects == xids("a", "b", "c")
 
 
 async def test_a_command_moves_the_cursor_back_whatever_has_been_delivered(
