@@ -33,7 +33,6 @@ from catalog.operations.links import (
 )
 from catalog.store import links, linksources
 from catalog.store.links import Link, LinkDefinition
-from replication.deciding.batch import CopyFinding
 from replication.links import linkdefinitions
 from replication.links.linkanswers import advice_about, answer_link, existing_link, link_answer
 from replication.links.linkrunner import LinkRunner
@@ -51,6 +50,7 @@ from replication.sources.feedsource import FeedSource
 from replication.sources.ownlog import OwnLog
 from replication.sources.topicsource import TopicSource, find_publisher
 from replication.sources.walksource import WalkSource, choose_mode
+from replication.store.linkconflicts import CopyFinding
 from replication.store.linkstates import run_now, save_credential, with_credential
 from replication.targets.probe import find_server
 from replication.transfer.linkrun import LinkResources, LinkRun

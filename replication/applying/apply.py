@@ -38,7 +38,6 @@ from catalog.writing.permission import check_writes
 from replication.applying.deletionlimit import asking, count_losses
 from replication.deciding.batch import (
     BatchDecision,
-    CopyFinding,
     changes_of,
     decide_batch,
     origin_of,
@@ -63,7 +62,7 @@ from replication.signing.signaturechecks import read_trust, verify_ahead
 from replication.store import copies as stored_copies
 from replication.store import doubtedcopies, linkconflicts
 from replication.store.handovers import read_reservations
-from replication.store.linkconflicts import LinkConflict
+from replication.store.linkconflicts import CopyFinding
 
 # A database has room for some thousand locks. Beyond the limit, the whole catalog is locked.
 _MOST_LOCKS = 1000
@@ -383,21 +382,10 @@ async def _record(
     )
     if others := [f.origin for f in decision.findings if f.verdict in NOT_BROUGHT]:
         await linkconflicts.drop(connection, batch.link.id, others)
-    received = {Origin(each.authority, each.origin): each for each in batch.received}
-    conflicts = [
-        LinkConflict(
-            origin=finding.origin,
-            xid=finding.xid,
-            epoch=finding.epoch,
-            verdict=finding.verdict.value,
-            detail=finding.detail,
-            at=now,
-            refused=side_of(received.get(finding.origin)),
-        )
-        for finding in decision.conflicts
-    ]
-    if conflicts:
-        await linkconflicts.add(connection, batch.link.id, conflicts)
+    if conflicts := decision.conflicts:
+        received = {Origin(each.authority, each.origin): each for each in batch.received}
+        refused = {each.origin: side_of(received.get(each.origin)) for each in conflicts}
+        await linkconflicts.add(connection, batch.link.id, conflicts, refused)
     schemas = [each.xid for each in decision.written if schema_id_of(each.attributes) is not None]
     if schemas and (found := await schemaids.find_conflicts_of(connection, schemas)):
         more = f" {counted(len(found) - 1, 'more such ids')}." if found[1:] else ""

@@ -15,17 +15,7 @@ from catalog.operations.feed import Verdict
 from replication.deciding.copychecks import Copy, Incoming, MalformedCopy
 from replication.deciding.decide import CONFLICTS, LocalState, decide, signed_as
 from replication.deciding.provenance import MOST_LEAP, Policy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyFinding:
-    """The verdict about one copy; `detail` is the reason of a conflict."""
-
-    origin: Origin
-    xid: str
-    epoch: int
-    verdict: Verdict
-    detail: str = ""
+from replication.store.linkconflicts import CopyFinding
 
 
 class HeldEntities:

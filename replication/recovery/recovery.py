@@ -33,7 +33,6 @@ from catalog.store.links import Link
 from catalog.store.locks import Touched, lock_and_load
 from catalog.store.secrets import seal_credential
 from replication.applying.apply import Batch, apply_batch
-from replication.deciding.batch import CopyFinding
 from replication.deciding.placement import mapping_of, rules_of
 from replication.deciding.provenance import check_claim, policy_of
 from replication.links.links import next_page
@@ -44,6 +43,7 @@ from replication.peers.peeraccess import access_for, access_of, check_credential
 from replication.recovery.replicasurvey import Replica, meet_replica
 from replication.sources.copypages import COPIES_OF_ONE, pages_of
 from replication.store import recoveries
+from replication.store.linkconflicts import CopyFinding
 from replication.transfer.comparison import read_authorities
 
 # The exclusive lock waits for writes under way: each has seen the gate where it was.

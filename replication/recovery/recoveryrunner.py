@@ -37,7 +37,6 @@ from catalog.store.locks import Touched, lock_and_load
 from catalog.supervisor import backoff_from
 from replication.applying.apply import Batch, apply_batch
 from replication.applying.deletionlimit import DeletionLimit
-from replication.deciding.batch import CopyFinding
 from replication.deciding.copychecks import Copy, MalformedCopy
 from replication.deciding.decide import SETTLED
 from replication.deciding.provenance import Policy
@@ -50,6 +49,7 @@ from replication.peers.peeraccess import access_of_row
 from replication.recovery.replicasurvey import Replica, naming, survey
 from replication.sources.copypages import COPIES_OF_ONE, pages_of
 from replication.store import recoveries
+from replication.store.linkconflicts import CopyFinding
 from replication.transfer.linkrun import LinkResources, until_woken
 
 _log = structlog.get_logger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from shlex import quote
 
-from catalog.client import BadAnswer, ClientError, JsonObject
+from catalog.client import ClientError
 from catalog.model.entity import Origin
 from catalog.model.masking import counted
 from catalog.operations.feed import MOST_PUSHED, Verdict
@@ -16,16 +16,16 @@ from catalog.store import links
 from catalog.store.changes import Position, read_head
 from catalog.store.database import Connection
 from catalog.store.links import Link
-from replication.deciding.batch import CopyFinding, origin_of
+from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Copy
 from replication.deciding.decide import CONFLICTS
 from replication.feed.feedpages import read_copies
 from replication.peers.linkerrors import may_pass
-from replication.sinks.push import PushFlow, PushRequest, meet_target, requests_for, shown_detail
-from replication.sources.ownlog import SentPage, conflict_with, sent_by
+from replication.sinks.push import PushFlow, PushRequest, meet_target, requests_for
+from replication.sources.ownlog import SentPage, sent_by
 from replication.store import digests, linkconflicts
 from replication.store.digests import DigestSelection, count_entities
-from replication.store.linkconflicts import MOST_CONFLICTS
+from replication.store.linkconflicts import MOST_CONFLICTS, CopyFinding
 from replication.store.loghistory import why_lost
 from replication.transfer import comparison
 from replication.transfer.comparison import DifferingOrigin, DigestComparison
@@ -236,7 +236,7 @@ async def learn_conflicts(flow: PushFlow) -> list[Origin]:
     strays: list[Origin] = []
     after: Origin | None = None
     for _ in range(MOST_CONFLICTS // MOST_PUSHED):
-        told = [_read(flow, line) for line in await flow.ask(after)]
+        told = await flow.ask(after)
         if told:
             strays += await _note(flow, told)
         if len(told) < MOST_PUSHED:
@@ -253,7 +253,7 @@ async def _note(flow: PushFlow, told: Sequence[CopyFinding]) -> list[Origin]:
     sent = sent_by(flow.run.context, flow.run.link.definition)
     held = {origin_of(c): c for c in copies if sent.admits(c) and flow.admits(c)}
     conflicts = [
-        conflict_with(held[origin], each.verdict, each.detail)
+        CopyFinding.about(held[origin], each.verdict, each.detail)
         for each in told
         for origin in _suspects(each) & held.keys()
         if each.verdict in CONFLICTS
@@ -267,20 +267,3 @@ async def _note(flow: PushFlow, told: Sequence[CopyFinding]) -> list[Origin]:
 def _suspects(told: CopyFinding) -> set[Origin]:
     """The possible origins of a copy: after damage, `origin` or `xid` may be wrong."""
     return {told.origin, Origin(told.origin.authority, told.xid)}
-
-
-def _read(flow: PushFlow, line: JsonObject) -> CopyFinding:
-    try:
-        origin = Origin(line["authority"], line["origin"])
-        told = CopyFinding(
-            origin=origin,
-            xid=line.get("xid", origin.xid),
-            epoch=0,
-            verdict=Verdict(line["verdict"]),
-            detail=shown_detail(line),
-        )
-        if all(isinstance(text, str) for text in (origin.authority, origin.xid, told.xid)):
-            return told
-    except (KeyError, TypeError, ValueError):
-        pass
-    raise BadAnswer(f"{flow.run.peer.url}/replication/entities", "no list of conflicts")

@@ -12,7 +12,7 @@ from catalog.client import BadAnswer, Client, ClientError, JsonObject, Refused
 from catalog.context import Context
 from catalog.model.entity import Origin
 from catalog.model.masking import printable
-from catalog.operations.feed import DIFFERING, MOST_PUSHED, Verdict
+from catalog.operations.feed import DIFFERING, MOST_PUSHED, PushEndLine, Verdict, VerdictLine
 from catalog.operations.links import FoundCatalog
 from catalog.operations.peers import Handshake
 from catalog.store import links
@@ -27,8 +27,9 @@ from replication.peers import handshake
 from replication.peers.keyhistories import tell_histories
 from replication.peers.linkerrors import describe
 from replication.peers.peeraccess import PeerAccess
-from replication.sources.ownlog import conflict_with, read_push_cursor, write_push_cursor
+from replication.sources.ownlog import read_push_cursor, write_push_cursor
 from replication.store import linkconflicts
+from replication.store.linkconflicts import CopyFinding
 from replication.store.loghistory import read_cursor
 from replication.transfer.linkrun import Applied, AwaitsAnswer, LinkRun, OutOfStep
 
@@ -90,16 +91,16 @@ class PushFlow:
         """The cursor in this log as kept by the target; `None` for a cursor of another link."""
         return read_push_cursor(self.run.database.node.instance, self.run.link.id, cursor)
 
-    async def ask(self, after: Origin | None = None) -> list[JsonObject]:
+    async def ask(self, after: Origin | None = None) -> list[CopyFinding]:
         """Ask the target for the cursor, and for copies after an origin that it could not apply."""
         named = [] if after is None else [("conflicts", f"{after.authority}\n{after.xid}")]
-        *conflicts, last = await self._request(b"", named)
-        cursor = last.get("cursor")
-        if not (cursor is None or isinstance(cursor, str)):
-            raise BadAnswer(f"{self.run.peer.url}/replication/entities", "no cursor")
-        self.after = cursor
-        self.needs_all = last.get("doubts") is not False
-        return conflicts
+        *lines, last = await self._request(b"", named)
+        try:
+            end = PushEndLine.model_validate(last)
+        except ValueError as error:
+            raise BadAnswer(f"{self.run.peer.url}/replication/entities", "no cursor") from error
+        self.after, self.needs_all = end.cursor, end.doubts
+        return self._read(lines)
 
     async def send(
         self, request: PushRequest, *, cursor: str | None = None, behind: int | None = None
@@ -118,8 +119,8 @@ class PushFlow:
         traces, by = traces_of(request.copies.values()), {"concord.link": self.run.link.id}
         with self.run.context.shared.tracing.spans_in("push", traces, kind="client", attributes=by):
             answer = await self._request(b"".join([*request.lines, *end]), params)
-        verdicts = self._verdicts_in(answer[:-1], request)
-        sent = await self._save(request, verdicts, cursor, behind)
+        findings = self._findings_in(answer[:-1], request)
+        sent = await self._save(request, findings, cursor, behind)
         if cursor is not None:
             self.after = cursor
         return sent
@@ -154,63 +155,62 @@ class PushFlow:
                 raise OutOfStep(describe(error, self.run.peer.url)) from error
             raise
 
-    def _verdicts_in(
-        self, lines: Iterable[JsonObject], request: PushRequest
-    ) -> dict[Origin, tuple[Verdict, str]]:
-        """The verdict on each copy, with the detail; `BadAnswer` if one is missing or unknown."""
-        found: dict[Origin, tuple[Verdict, str]] = {}
+    def _read(self, lines: Iterable[JsonObject]) -> list[CopyFinding]:
+        """The verdicts of the target, in printable form for an operator."""
         try:
-            for line in lines:
-                origin = Origin(line["authority"], line["origin"])
-                verdict = Verdict(line["verdict"])
-                if origin in request.copies:
-                    reason = _NOT_ACCEPTED if verdict is Verdict.REFUSED else ""
-                    found[origin] = verdict, shown_detail(line) or reason
-        except (KeyError, TypeError, ValueError):
-            found.clear()
-        if found.keys() != request.copies.keys():
+            told = [VerdictLine.model_validate(line) for line in lines]
+        except ValueError as error:
+            url = f"{self.run.peer.url}/replication/entities"
+            raise BadAnswer(url, "something else than verdicts") from error
+        return [
+            CopyFinding(
+                origin=Origin(each.authority, each.origin),
+                xid=each.origin if each.xid is None else each.xid,
+                epoch=each.epoch,
+                verdict=each.verdict,
+                detail=printable((each.detail or "")[:_LONGEST_DETAIL]),
+            )
+            for each in told
+        ]
+
+    def _findings_in(self, lines: Iterable[JsonObject], request: PushRequest) -> list[CopyFinding]:
+        """The verdict on each copy of a request; `BadAnswer` if one is missing or unknown."""
+        told = {each.origin: each for each in self._read(lines)}
+        if not request.copies.keys() <= told.keys():
             url = f"{self.run.peer.url}/replication/entities"
             raise BadAnswer(url, "something else than a verdict for each copy")
-        return found
+        findings = []
+        for origin, copy in request.copies.items():
+            verdict, detail = told[origin].verdict, told[origin].detail
+            reason = _NOT_ACCEPTED if verdict is Verdict.REFUSED else ""
+            findings.append(CopyFinding.about(copy, verdict, detail or reason))
+        return findings
 
     async def _save(
         self,
         request: PushRequest,
-        verdicts: dict[Origin, tuple[Verdict, str]],
+        findings: Sequence[CopyFinding],
         cursor: str | None,
         behind: int | None,
     ) -> Applied:
-        now = datetime.now(UTC)
-        conflicts = [
-            conflict_with(request.copies[origin], verdict, detail)
-            for origin, (verdict, detail) in verdicts.items()
-            if verdict in _REFUSALS
-        ]
-        settled = verdicts.keys() - {conflict.origin for conflict in conflicts}
-        applied = sum(verdict is Verdict.APPLY for verdict, _ in verdicts.values())
+        conflicts = [each for each in findings if each.verdict in _REFUSALS]
+        settled = [each.origin for each in findings if each.verdict not in _REFUSALS]
+        applied = sum(each.verdict is Verdict.APPLY for each in findings)
         async with self.run.database.transaction() as connection:
             await links.save_progress(
                 connection,
                 self.run.link,
                 cursor=cursor,
                 applied=applied,
-                at=now,
+                at=datetime.now(UTC),
                 copies=len(request.copies),
                 size=request.size,
                 behind=behind,
-                settled=[*settled],
+                settled=settled,
             )
             if conflicts:
                 await linkconflicts.add(connection, self.run.link.id, conflicts)
         return Applied(copies=len(request.copies), changes=applied, conflicts=len(conflicts))
-
-
-def shown_detail(line: JsonObject) -> str:
-    """The reason of a verdict by a target, in printable form for an operator."""
-    detail = line.get("detail", "")
-    if not isinstance(detail, str):
-        raise TypeError("detail")
-    return printable(detail[:_LONGEST_DETAIL])
 
 
 async def meet_target(context: Context, peer: Client, *, count: bool = False) -> Handshake:
@@ -246,7 +246,7 @@ async def requests_for(flow: PushFlow, copies: Sequence[Copy]) -> AsyncIterator[
     async for copy, line in lines_of(flow.run.context, copies):
         if len(line) > room:
             detail = f"it is larger than the {room} bytes that the target takes at once"
-            conflict = conflict_with(copy, Verdict.REFUSED, detail)
+            conflict = CopyFinding.about(copy, Verdict.REFUSED, detail)
             async with flow.run.database.transaction() as connection:
                 await linkconflicts.add(connection, flow.run.link.id, [conflict])
             continue

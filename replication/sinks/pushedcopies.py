@@ -30,14 +30,21 @@ from catalog.model.errors import BadRequest, ServerBusy
 from catalog.model.linkterms import State
 from catalog.model.masking import counted, printable
 from catalog.model.roles import Permission
-from catalog.operations.feed import DIFFERING, MOST_PUSHED, PUSH, PushQuery, Verdict, is_push_cursor
+from catalog.operations.feed import (
+    DIFFERING,
+    MOST_PUSHED,
+    PUSH,
+    PushEndLine,
+    PushQuery,
+    VerdictLine,
+    is_push_cursor,
+)
 from catalog.operations.operation import LINES
 from catalog.store import links
 from catalog.store.links import Link, LinkReplaced
 from replication.applying.apply import AppliedBatch, Batch
 from replication.applying.deletionlimit import TooManyDeletions
 from replication.applying.replicas import doubt_copies, drop_doubted
-from replication.deciding.batch import CopyFinding
 from replication.deciding.copychecks import Incoming
 from replication.deciding.provenance import Policy, policy_of
 from replication.deciding.selection import check_acceptance
@@ -47,6 +54,7 @@ from replication.peers.linkbounds import MEASURED_AGAIN, LinkGate, check_held, m
 from replication.sinks.owncatalog import apply_in_turn
 from replication.sources.copypages import CopyPage
 from replication.store import doubtedcopies, linkconflicts
+from replication.store.linkconflicts import CopyFinding
 from replication.transfer.linkrun import SAVE_SECONDS, Start
 from replication.transfer.transfer import LinkPeer, LinkSource
 
@@ -156,23 +164,13 @@ class _Push:
             await self.remember("copied", "the pusher sent all that was missing")
         return applied
 
-    async def conflicts(self) -> list[CopyFinding]:
+    async def conflicts(self) -> Sequence[CopyFinding]:
         """The copies that the link could not apply, after the origin that the request names."""
         last = self.query.conflicts
         authority, _, xid = (last or "").partition("\n")
         after = None if last is None else Origin(authority, xid)
         async with self.context.database.acquire() as connection:
-            found = await linkconflicts.load(connection, self.link.id, after, MOST_PUSHED)
-        return [
-            CopyFinding(
-                origin=conflict.origin,
-                xid=conflict.xid,
-                epoch=conflict.epoch,
-                verdict=Verdict(conflict.verdict),
-                detail=conflict.detail,
-            )
-            for conflict in found
-        ]
+            return await linkconflicts.load(connection, self.link.id, after, MOST_PUSHED)
 
     async def settle(self) -> None:
         """Drop the copies that their authority lacks once a complete copy has ended.
@@ -232,8 +230,8 @@ class _Push:
     async def answer(
         self, findings: Sequence[CopyFinding] = (), cursor: str | None = None, changes: int = 0
     ) -> web.Response:
-        end = {"cursor": cursor, "changes": changes, "doubts": await self.needs_all()}
-        shown = [*map(_show_finding, findings), end]
+        end = PushEndLine(cursor=cursor, changes=changes, doubts=await self.needs_all())
+        shown = [*map(_show_finding, findings), end.model_dump()]
         body = b"".join(orjson.dumps(line) + b"\n" for line in shown)
         return web.Response(body=body, content_type=LINES)
 
@@ -348,14 +346,15 @@ def _asked(authority: str, question: str, subject: str) -> PushAwaitsAnswer:
 
 
 def _show_finding(finding: CopyFinding) -> dict[str, Any]:
-    shown = {
-        "authority": finding.origin.authority,
-        "origin": finding.origin.xid,
-        "epoch": finding.epoch,
-        "verdict": finding.verdict.value,
-        **({"xid": finding.xid} if finding.xid != finding.origin.xid else {}),
-    }
-    return shown | ({"detail": finding.detail} if finding.detail else {})
+    line = VerdictLine(
+        authority=finding.origin.authority,
+        origin=finding.origin.xid,
+        epoch=finding.epoch,
+        verdict=finding.verdict,
+        xid=None if finding.xid == finding.origin.xid else finding.xid,
+        detail=finding.detail or None,
+    )
+    return line.model_dump(exclude_none=True)
 
 
 routes: Sequence[Route] = (Route(PUSH, post_entities),)

@@ -24,7 +24,7 @@ from replication.sinks.writebatch import Results, WriteBatch, WriteLink, save_re
 from replication.sinks.writeownership import Listing
 from replication.sources.ownlog import OwnLog, SentPage, read_push_cursor, write_push_cursor
 from replication.store import linkconflicts, writtenentities
-from replication.store.linkconflicts import LinkConflict
+from replication.store.linkconflicts import CopyFinding
 from replication.store.writtenentities import WrittenEntity
 from replication.targets.probe import open_target
 from replication.targets.target import Target, Unwritable, holder_of, is_of_entity, said_in
@@ -275,11 +275,8 @@ async def _remove_at(flow: WriteLink, holder: str, is_gone: _IsGone) -> int:
 
 def _kept(rows: Sequence[WrittenEntity], verdict: Verdict, reason: str) -> Results:
     """The results for entities that the server keeps: the link deletes them later, if possible."""
-    now = datetime.now(UTC)
     conflicts = [
-        LinkConflict(
-            origin=row.origin, xid=row.xid, epoch=0, verdict=verdict.value, detail=reason, at=now
-        )
+        CopyFinding(origin=row.origin, xid=row.xid, epoch=0, verdict=verdict, detail=reason)
         for row in rows
     ]
     return Results(conflicts=conflicts)

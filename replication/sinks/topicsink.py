@@ -24,9 +24,9 @@ from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Copy
 from replication.feed.feed import lines_of
 from replication.peers.handshake import software
-from replication.sources.ownlog import OwnLog, SentPage, conflict_with
+from replication.sources.ownlog import OwnLog, SentPage
 from replication.store import linkconflicts
-from replication.store.linkconflicts import LinkConflict
+from replication.store.linkconflicts import CopyFinding
 from replication.store.loghistory import read_cursor, why_lost
 from replication.transfer.linkrun import Applied, LinkRun, Start
 from replication.transfer.topicrecords import (
@@ -80,7 +80,7 @@ class Publication:
     _size: int = 0
     _sent: int = 0
     _added: list[Origin] = field(default_factory=list)
-    _refused: list[LinkConflict] = field(default_factory=list)
+    _refused: list[CopyFinding] = field(default_factory=list)
 
     async def add(self, copies: Sequence[Copy]) -> Applied:
         """Append copies, or let them wait for the next checkpoint; too large ones are conflicts."""
@@ -89,7 +89,7 @@ class Publication:
             value = line.rstrip(b"\n")
             if len(value) > self.largest:
                 detail = f"it is larger than the {self.largest} bytes that the topic takes"
-                self._refused.append(conflict_with(copy, Verdict.REFUSED, detail))
+                self._refused.append(CopyFinding.about(copy, Verdict.REFUSED, detail))
                 applied.conflicts += 1
                 continue
             place = place_of(copy.authority, copy.origin)
@@ -166,9 +166,9 @@ class Publication:
                 copies=len(added),
                 size=sent,
                 behind=behind,
+                # Most publications have no conflicts, so the statement need not look for them.
+                settled=added if self.has_conflicts else (),
             )
-            if added and self.has_conflicts:
-                await linkconflicts.drop(connection, self.run.link.id, added)
             if refused:
                 await linkconflicts.add(connection, self.run.link.id, refused)
                 self.has_conflicts = True

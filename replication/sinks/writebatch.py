@@ -12,13 +12,12 @@ from catalog.model.entity import Origin
 from catalog.operations.feed import Verdict
 from catalog.store import entities, links
 from catalog.store.links import Link
-from replication.deciding.batch import CopyFinding
 from replication.deciding.copychecks import Copy
 from replication.deciding.provenance import CopyFilter
 from replication.sinks.writeownership import OTHERS, Listing, ServerOwnership
-from replication.sources.ownlog import conflict_with, sent_by
+from replication.sources.ownlog import sent_by
 from replication.store import linkconflicts, writtenentities
-from replication.store.linkconflicts import LinkConflict
+from replication.store.linkconflicts import CopyFinding
 from replication.store.writtenentities import WrittenEntity
 from replication.targets.target import (
     Item,
@@ -70,7 +69,7 @@ class Results:
     written: list[WrittenEntity] = field(default_factory=list)
     settled: list[Origin] = field(default_factory=list)
     forgotten: list[Origin] = field(default_factory=list)
-    conflicts: list[LinkConflict] = field(default_factory=list)
+    conflicts: list[CopyFinding] = field(default_factory=list)
     applied: int = 0
 
 
@@ -82,10 +81,6 @@ async def save_results(flow: WriteLink, results: Results) -> None:
             await writtenentities.save(connection, id, results.written)
         if results.forgotten:
             await writtenentities.forget(connection, id, results.forgotten)
-        if results.settled:
-            await linkconflicts.drop(connection, id, results.settled)
-        if results.conflicts:
-            await linkconflicts.add(connection, id, results.conflicts)
         await links.save_progress(
             connection,
             flow.link,
@@ -94,7 +89,10 @@ async def save_results(flow: WriteLink, results: Results) -> None:
             at=datetime.now(UTC),
             copies=results.applied,
             size=flow.take_sent(),
+            settled=results.settled,
         )
+        if results.conflicts:
+            await linkconflicts.add(connection, id, results.conflicts)
 
 
 class WriteBatch:
@@ -154,14 +152,7 @@ class WriteBatch:
                 outcome = outcome_of(is_deletion=False, is_there=is_there)
                 result.note(outcome, item.origin, item.entity.epoch, item.entity.xid)
         for refused in self._results.conflicts:
-            finding = CopyFinding(
-                origin=refused.origin,
-                xid=refused.xid,
-                epoch=refused.epoch,
-                verdict=Verdict(refused.verdict),
-                detail=refused.detail,
-            )
-            result.add(refused.verdict, finding)
+            result.add(refused.verdict.value, refused)
         return len(plan.items) + len(plan.faults)
 
     async def _plan(self, copies: Sequence[Copy]) -> Translation:
@@ -355,7 +346,7 @@ class WriteBatch:
         self._refuse(item.entity, verdict, reason)
 
     def _refuse(self, copy: Copy, verdict: Verdict, reason: str) -> None:
-        self._results.conflicts.append(conflict_with(copy, verdict, reason))
+        self._results.conflicts.append(CopyFinding.about(copy, verdict, reason))
 
     async def _save(self) -> None:
         results, self._results = self._results, Results()

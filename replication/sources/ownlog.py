@@ -7,22 +7,19 @@ import re
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from catalog.context import Context
 from catalog.model.entity import Origin
-from catalog.model.linkterms import RELAY
 from catalog.operations.feed import MOST_CHANGES, Verdict
 from catalog.store.changes import LogCursor, Position, read_head
 from catalog.store.links import LinkDefinition
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Copy
-from replication.deciding.provenance import CopyFilter
+from replication.deciding.provenance import CopyFilter, filter_of
 from replication.feed.feed import pages_of
 from replication.feed.feedpages import CursorGone, Page, ServerLeft, read_copies, read_feed
 from replication.store import copies as stored_copies
 from replication.store import linkconflicts
-from replication.store.linkconflicts import LinkConflict
 from replication.transfer.comparison import DigestComparison
 from replication.transfer.linkrun import BeginAgain, LinkRun, until_woken
 from replication.transfer.transfer import LinkPage, LinkSource
@@ -173,24 +170,7 @@ class OwnLog(LinkSource):
 
 def sent_by(context: Context, definition: LinkDefinition) -> CopyFilter:
     """The copies that a link sends: copies of this node's authority, or of named authorities."""
-    own = context.database.node.authority
-    named = None if definition.authorities == RELAY else definition.authorities or (own,)
-    return CopyFilter(
-        authorities=None if named is None else frozenset(named),
-        scope=definition.scope,
-        types=definition.types,
-    )
-
-
-def conflict_with(copy: Copy, verdict: Verdict, detail: str) -> LinkConflict:
-    return LinkConflict(
-        origin=origin_of(copy),
-        xid=copy.xid,
-        epoch=copy.epoch,
-        verdict=verdict.value,
-        detail=detail,
-        at=datetime.now(UTC),
-    )
+    return filter_of(definition, context.database.node.authority)
 
 
 def write_push_cursor(instance: uuid.UUID, cursor: LogCursor, link: str) -> str:

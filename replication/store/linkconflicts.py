@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Self
 
-from catalog.model.entity import Origin
+from catalog.model.entity import Entity, Origin, Tombstone
+from catalog.operations.feed import Verdict
 from catalog.store.database import Connection
 from catalog.store.entities import columns_of
 from catalog.store.queries import Queries
@@ -20,24 +22,44 @@ _queries = Queries("linkconflicts", package=__package__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkConflict:
-    """A copy that was not applied, with the reason.
+class CopyFinding:
+    """The verdict about one copy; `detail` is the reason of a conflict."""
+
+    origin: Origin
+    xid: str
+    epoch: int
+    verdict: Verdict
+    detail: str = ""
+
+    @classmethod
+    def about(cls, copy: Entity | Tombstone, verdict: Verdict, detail: str) -> Self:
+        origin = Origin(copy.authority, copy.origin)
+        return cls(origin=origin, xid=copy.xid, epoch=copy.epoch, verdict=verdict, detail=detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkConflict(CopyFinding):
+    """A copy that was not applied, as stored.
 
     `refused` is the copy as JSON, if it was read and there was room: of the first 500 conflicts of
     a link.
     """
 
-    origin: Origin
-    xid: str
-    epoch: int
-    verdict: str
-    detail: str
     at: datetime
     refused: bytes | None = field(default=None, repr=False)
 
 
-async def add(connection: Connection, link: str, conflicts: Sequence[LinkConflict]) -> None:
-    """Store conflicts, as far as the limit allows."""
+async def add(
+    connection: Connection,
+    link: str,
+    conflicts: Sequence[CopyFinding],
+    refused: Mapping[Origin, bytes | None] | None = None,
+) -> None:
+    """Store conflicts, as far as the limit allows.
+
+    Args:
+        refused: the copies that were not applied, as JSON.
+    """
     await connection.execute(
         _queries.add,
         link,
@@ -46,9 +68,9 @@ async def add(connection: Connection, link: str, conflicts: Sequence[LinkConflic
         [c.epoch for c in conflicts],
         [c.verdict for c in conflicts],
         [c.detail for c in conflicts],
-        max(c.at for c in conflicts),
+        datetime.now(UTC),
         MOST_CONFLICTS,
-        [c.refused for c in conflicts],
+        [(refused or {}).get(c.origin) for c in conflicts],
         _MOST_KEPT,
     )
 
@@ -82,13 +104,12 @@ async def load(
         with_refused: read the refused copies, too.
     """
     authority, origin = (None, None) if after is None else (after.authority, after.xid)
-    statement = _queries.load_with_refused if with_refused else _queries.load
-    rows = await connection.fetch(statement, link, authority, origin, limit)
+    rows = await connection.fetch(_queries.load, link, authority, origin, limit, with_refused)
     return [
         LinkConflict(
             origin=Origin(row["authority"], row["origin"]),
-            refused=row["refused"] if with_refused else None,
-            **{name: row[name] for name in ("xid", "epoch", "verdict", "detail", "at")},
+            verdict=Verdict(row["verdict"]),
+            **{name: row[name] for name in ("xid", "epoch", "detail", "at", "refused")},
         )
         for row in rows
     ]

@@ -19,7 +19,7 @@ from catalog.operations.feed import Verdict
 from catalog.store.database import Connection
 from catalog.store.links import Link
 from replication.applying.deletionlimit import Question
-from replication.deciding.batch import CopyFinding
+from replication.store.linkconflicts import CopyFinding
 from replication.transfer.comparison import DifferingOrigin, DigestComparison
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
 

@@ -34,14 +34,10 @@ DELETE FROM conflicts WHERE link = $1
 
 -- name: load
 -- One page of the conflicts of a link, in the order of origins, after one or from the beginning:
--- of a copy that could not be read, the origin is empty.
-SELECT authority, origin, xid, epoch, verdict, detail, at FROM conflicts
+-- of a copy that could not be read, the origin is empty. With $5 each has the refused copy.
+SELECT authority, origin, xid, epoch, verdict, detail, at, CASE WHEN $5 THEN refused END AS refused
+FROM conflicts
 WHERE link = $1 AND ($2::text IS NULL OR (authority, origin) > ($2, $3))
-ORDER BY authority, origin LIMIT $4
-
--- name: load_with_refused
--- The same, each with the refused copy.
-SELECT * FROM conflicts WHERE link = $1 AND ($2::text IS NULL OR (authority, origin) > ($2, $3))
 ORDER BY authority, origin LIMIT $4
 
 -- name: verdict
