@@ -14,9 +14,8 @@ from catalog.client import ClientError, Refused
 from catalog.context import CONTEXT, Context
 from catalog.http.route import Route
 from catalog.model.entity import Entity, Origin
-from catalog.model.errors import BadRequest, NotFound, ServerBusy
+from catalog.model.errors import ServerBusy
 from catalog.model.masking import printable
-from catalog.model.xid import Xid
 from catalog.operations.authoritycards import Card
 from catalog.operations.federation import (
     MOST_SHARED,
@@ -29,10 +28,11 @@ from catalog.operations.federation import (
     SharedLink,
 )
 from catalog.operations.links import LIST_LINKS
-from catalog.store import entities, links, linksources
+from catalog.store import links, linksources
 from catalog.store.links import Link
 from replication.deciding.provenance import admitted
 from replication.feed.cards import own_card, read_cards
+from replication.feed.followers import asked_entity
 from replication.links.linkanswers import link_answer
 from replication.peers.handshake import BETWEEN_NODES
 from replication.peers.linkbounds import PacedClient
@@ -60,43 +60,22 @@ async def get_federation(request: web.Request) -> FederationAnswer:
         card=own_card(context.settings),
         links=[each for each in shared if each is not None],
     )
-    others = [_told_by(told.get(each) or PeerAuthority(authority=each)) for each in named - {own}]
+    others = [told.get(each) or FederatedCatalog(authority=each) for each in named - {own}]
     return FederationAnswer(catalogs=[node, *sorted(others, key=lambda each: each.authority)])
-
-
-def _told_by(peer: PeerAuthority) -> FederatedCatalog:
-    links = None
-    if peer.links is not None:
-        links = [SharedLink.model_validate(each) for each in peer.links]
-    return FederatedCatalog(
-        authority=peer.authority,
-        card=peer.card,
-        links=links,
-        readat=peer.linksat,
-        triedat=peer.triedat,
-        error=peer.error,
-    )
 
 
 async def get_freshness(request: web.Request, query: FreshnessQuery) -> Freshness:
     """Show who owns an entity, and how old the copy of this node may be."""
     context = request[CONTEXT]
-    try:
-        xid = str(Xid.parse(query.of))
-    except ValueError as error:
-        fault = '"of" needs to be an xid, as /schemagroups/g/schemas/s'
-        raise BadRequest(request.path, error_detail=fault) from error
     async with context.database.acquire() as connection:
-        entity = (await entities.load(connection, [xid])).get(xid)
-    if entity is None:
-        raise NotFound(xid)
+        entity = await asked_entity(connection, query.of, request.path)
     if entity.authority == context.database.node.authority:
         card = own_card(context.settings)
-        return Freshness(of=xid, authority=entity.authority, card=card, state="own", lag=0.0)
-    return await _of_copy(context, xid, entity)
+        return Freshness(of=entity.xid, authority=entity.authority, card=card, state="own", lag=0.0)
+    return await _of_copy(context, entity)
 
 
-async def _of_copy(context: Context, xid: str, entity: Entity) -> Freshness:
+async def _of_copy(context: Context, entity: Entity) -> Freshness:
     # The caller sees the copy, and so may know its freshness; links themselves stay hidden.
     async with context.shared.for_node().database.acquire() as connection:
         cards = await read_cards(connection, [entity.authority])
@@ -107,7 +86,7 @@ async def _of_copy(context: Context, xid: str, entity: Entity) -> Freshness:
             conflict = await linkconflicts.find_verdict(connection, bringing.id, origin)
     card = cards.get(entity.authority)
     found = Freshness(
-        of=xid,
+        of=entity.xid,
         authority=entity.authority,
         card=card,
         state="unknown",
@@ -241,24 +220,20 @@ async def _ask(
         return _failed(link.authority, now, "It did not answer in time.")
     return PeerAuthority(
         authority=link.authority,
-        card=(handshake.card or Card()).model_dump(exclude_defaults=True),
+        card=handshake.card,
         cardat=now,
         links=shared,
-        linksat=now,
+        readat=now,
         triedat=now,
     )
 
 
-async def _links_of(peer: PacedClient) -> list[dict[str, object]] | None:
-    """The first links of a peer as they are stored; `None` if the peer does not share its links."""
-    found: list[dict[str, object]] = []
+async def _links_of(peer: PacedClient) -> list[SharedLink] | None:
+    """The first links of a peer; `None` if the peer does not share its links."""
+    found: list[SharedLink] = []
     try:
         async for page in peer.call_pages(LIST_LINKS):
-            shared = filter(None, map(SharedLink.of, page.links))
-            found += [
-                each.model_dump(mode="json", exclude_defaults=True, exclude={"id"})
-                for each in shared
-            ]
+            found += filter(None, map(SharedLink.of, page.links))
             if len(found) >= MOST_SHARED:
                 break
     except Refused as refused:

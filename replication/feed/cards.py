@@ -43,14 +43,13 @@ def follower_name(context: Context) -> FollowerName:
 async def read_cards(connection: Connection, authorities: Collection[str]) -> dict[str, Card]:
     """Read the cards that other authorities have told, by authority."""
     told = await peerauthorities.read(connection, authorities)
-    return {each.authority: Card.model_validate(each.card) for each in told if each.card}
+    return {each.authority: each.card for each in told if each.card is not None}
 
 
 async def note_card(connection: Connection, handshake: Handshake) -> None:
     """Store the card that another catalog has told in a handshake."""
-    now = datetime.now(UTC)
-    card = (handshake.card or Card()).model_dump(exclude_defaults=True)
-    told = PeerAuthority(authority=handshake.authority, card=card, cardat=now, triedat=now)
+    authority, now = handshake.authority, datetime.now(UTC)
+    told = PeerAuthority(authority=authority, card=handshake.card, cardat=now, triedat=now)
     await peerauthorities.save(connection, [told])
 
 

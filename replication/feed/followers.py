@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,10 +38,10 @@ from catalog.store import entities, linksources
 from catalog.store.changes import MOST_DISORDER, LogCursor, Position, find_position, read_head
 from catalog.store.database import Connection, Database, SharedDatabase
 from catalog.store.links import Link
-from replication.deciding.provenance import CopyFilter, admitted
+from replication.deciding.provenance import CopyFilter, filter_of
 from replication.feed.cards import read_cards
 from replication.store import followers
-from replication.store.followers import FollowerReport
+from replication.store.followers import Place
 
 _SAVE_SECONDS = 1.0
 _LONGEST_IDENTITY = 300
@@ -54,7 +53,7 @@ class FollowerReports:
 
     def __init__(self, database: SharedDatabase) -> None:
         self._database = Database(database, node_caller())
-        self._due: dict[str, FollowerReport] = {}
+        self._due: dict[str, Place] = {}
         self._is_saving = False
 
     def note(self, request: web.Request, selection: CopyFilter, position: Position) -> None:
@@ -65,19 +64,14 @@ class FollowerReports:
         name = FollowerName.read(request.headers.get(FOLLOWER))
         if name is None or name.authority == self._database.node.authority:
             return
-        report = FollowerReport(
+        report = Follower(
             authority=name.authority,
             identity=_in_words(identity_of(request)),
-            card=None if name.card is None else name.card.model_dump(exclude_defaults=True),
-            selection=FollowedSelection(
-                authorities=sorted(selection.authorities or ()),
-                scope=sorted(selection.scope),
-                types=sorted(selection.types),
-            ),
-            position=position,
+            card=name.card,
+            selection=_selection_of(selection),
             seenat=datetime.now(UTC),
         )
-        self._due[report.id] = report
+        self._due[followers.id_of(report)] = report, position
         if not self._is_saving:
             self._is_saving = True
             request.app[BACKGROUND_TASKS].begin(self._save())
@@ -87,7 +81,7 @@ class FollowerReports:
         try:
             while self._due:
                 await asyncio.sleep(_SAVE_SECONDS)
-                due, self._due = [*self._due.values()], {}
+                due, self._due = self._due, {}
                 # A lost report needs no retry: the follower reports again with its next request.
                 with contextlib.suppress(ServerBusy, TimeoutError):
                     async with self._database.acquire() as connection:
@@ -99,6 +93,14 @@ class FollowerReports:
 def reports_of(database: SharedDatabase) -> FollowerReports:
     """The reports of the followers of a node."""
     return database.part(FollowerReports, lambda: FollowerReports(database))
+
+
+def _selection_of(wanted: CopyFilter) -> FollowedSelection:
+    return FollowedSelection(
+        authorities=sorted(wanted.authorities or ()),
+        scope=sorted(wanted.scope),
+        types=sorted(wanted.types),
+    )
 
 
 def _in_words(identity: Identity) -> str:
@@ -117,36 +119,23 @@ async def list_followers(request: web.Request) -> Followers:
 
 async def _places(
     context: Context, connection: Connection, *, with_lag: bool = False
-) -> list[tuple[Follower, Position]]:
+) -> list[Place]:
     """The followers that report, and the catalogs that links send to, each with its position."""
-    node = context.database.node
     reports = await followers.load(connection, with_lag=with_lag)
     sending = await linksources.sending(connection)
     cards = await read_cards(connection, {link.authority or "" for link in sending})
-    reported = [(_reported(node.instance, each), each.position) for each in reports]
-    return reported + [_sent_to(link, cards, node.authority) for link in sending]
+    own = context.database.node.authority
+    return reports + [_sent_to(link, cards, own) for link in sending]
 
 
-def _reported(instance: uuid.UUID, report: FollowerReport) -> Follower:
-    return Follower(
-        authority=report.authority,
-        card=report.card,
-        identity=report.identity,
-        selection=report.selection,
-        position=str(LogCursor.at(instance, report.position)),
-        lag=round(report.lag, 1),
-        seenat=report.seenat,
-    )
-
-
-def _sent_to(link: Link, cards: dict[str, Card], own: str) -> tuple[Follower, Position]:
+def _sent_to(link: Link, cards: dict[str, Card], own: str) -> Place:
     """The catalog that a link sends to; by default, a link sends entities of this node alone.
 
     Args:
         own: the authority of this node.
     """
     assert link.authority is not None, "the link has met its target"
-    definition, cursor, lag = link.definition, _cursor_of(link), None
+    cursor, lag = _cursor_of(link), None
     if link.currentat is not None:
         age = (datetime.now(UTC) - link.currentat).total_seconds()
         lag = 0.0 if link.state == "current" else round(age, 1)
@@ -154,11 +143,7 @@ def _sent_to(link: Link, cards: dict[str, Card], own: str) -> tuple[Follower, Po
         authority=link.authority,
         card=cards.get(link.authority),
         link=link.id,
-        selection=FollowedSelection(
-            authorities=sorted(admitted(definition, own) or ()),
-            scope=sorted(definition.scope),
-            types=sorted(definition.types),
-        ),
+        selection=_selection_of(filter_of(link.definition, own)),
         position=None if cursor is None else f"{cursor.instance}.{cursor.position}",
         lag=lag,
         seenat=link.currentat,
@@ -209,7 +194,7 @@ async def list_arrivals(request: web.Request, query: ArrivalsQuery) -> Arrivals:
 
 
 async def _arrivals_at(
-    connection: Connection, places: Sequence[tuple[Follower, Position]], asked: _AskedChange
+    connection: Connection, places: Sequence[Place], asked: _AskedChange
 ) -> list[Arrival]:
     """The arrival of a change at each place."""
     found = [_arrival(*place, asked) for place in places]
@@ -258,23 +243,17 @@ async def _change_of(
 ) -> _AskedChange:
     """The change of an entity that the caller sees."""
     assert query.of is not None, "the query was checked"
-    try:
-        xid = Xid.parse(query.of)
-    except ValueError as error:
-        fault = '"of" needs to be an xid, as /schemagroups/g/schemas/s'
-        raise BadRequest(request.path, error_detail=fault) from error
-    entity = (await entities.load(connection, [str(xid)])).get(str(xid))
-    if entity is None:
-        raise NotFound(str(xid))
+    entity = await asked_entity(connection, query.of, request.path)
+    xid = entity.xid
     shown = await _shown_with(connection, entity)
     asked = query.epoch or 0
     since = format_time(min(each.modifiedat for each in shown) - MOST_DISORDER)
     try:
-        begin = await find_position(connection, since, subject=str(xid))
+        begin = await find_position(connection, since, subject=xid)
     except InvalidAttribute:
         # The log no longer has the time of the change.
         begin = (await read_head(connection)).dropped
-    xids = [str(xid)] if asked else [each.xid for each in shown]
+    xids = [xid] if asked else [each.xid for each in shown]
     position = await followers.find_change(connection, xids, asked, begin)
     return _AskedChange(
         # What the log no longer has, every follower that goes on has received.
@@ -282,6 +261,24 @@ async def _change_of(
         entity=entity if asked else shown[-1],
         epoch=asked or shown[-1].epoch,
     )
+
+
+async def asked_entity(connection: Connection, of: str, subject: str) -> Entity:
+    """The entity that a query names, if the caller of the connection sees the entity.
+
+    Raises:
+        BadRequest: the text is no xid.
+        NotFound
+    """
+    try:
+        xid = str(Xid.parse(of))
+    except ValueError as error:
+        fault = '"of" needs to be an xid, as /schemagroups/g/schemas/s'
+        raise BadRequest(subject, error_detail=fault) from error
+    entity = (await entities.load(connection, [xid])).get(xid)
+    if entity is None:
+        raise NotFound(xid)
+    return entity
 
 
 async def _shown_with(connection: Connection, entity: Entity) -> list[Entity]:

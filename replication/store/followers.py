@@ -3,81 +3,60 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import orjson
 
-from catalog.operations.followers import KEPT_DAYS, MOST_FOLLOWERS, FollowedSelection
-from catalog.store.changes import Position
+from catalog.operations.followers import KEPT_DAYS, MOST_FOLLOWERS, Follower
+from catalog.store.changes import LogCursor, Position
 from catalog.store.database import Connection
-from catalog.store.queries import Queries
+from catalog.store.queries import Queries, from_json
 
 _queries = Queries("followers", package=__package__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowerReport:
-    """The last report of a follower.
-
-    Args:
-        authority: the authority that the follower claims to be.
-        identity: the caller that reported, in words.
-        card: the card of the follower, ready for JSON.
-        selection: the entities that the follower asks for.
-        position: the follower has everything up to there.
-        lag: the age in seconds of the oldest change after the position, if it was read.
-    """
-
-    authority: str
-    identity: str
-    card: dict[str, Any] | None
-    selection: FollowedSelection
-    position: Position
-    seenat: datetime
-    lag: float = 0.0
-
-    @property
-    def id(self) -> str:
-        """Tells apart the reports of several callers, and of several links of a follower."""
-        told = orjson.dumps([self.authority, self.identity, self.selection.model_dump()])
-        return hashlib.sha256(told).hexdigest()[:32]
+Place = tuple[Follower, Position]
+"""A follower, and the position in the log of this node up to which it has everything."""
 
 
-async def save(connection: Connection, reports: Collection[FollowerReport]) -> None:
-    """Store reports in one statement, and drop the oldest beyond the bounds."""
+def id_of(report: Follower) -> str:
+    """Tells apart the reports of several callers, and of several links of a follower."""
+    told = orjson.dumps([report.authority, report.identity, report.selection.model_dump()])
+    return hashlib.sha256(told).hexdigest()[:32]
+
+
+async def save(connection: Connection, reports: Mapping[str, Place]) -> None:
+    """Store reports by their ids in one statement, and drop the oldest beyond the bounds."""
+    named = [each for each, _ in reports.values()]
+    positions = [position for _, position in reports.values()]
     await connection.execute(
         _queries.save,
-        [each.id for each in reports],
-        [each.authority for each in reports],
-        [each.identity for each in reports],
-        [each.card and orjson.dumps(each.card).decode() for each in reports],
-        [each.selection.model_dump_json() for each in reports],
-        [each.position.txid for each in reports],
-        [each.position.seq for each in reports],
-        [each.seenat for each in reports],
+        list(reports),
+        [each.authority for each in named],
+        [each.identity for each in named],
+        [each.card and each.card.model_dump_json(exclude_defaults=True) for each in named],
+        [each.selection.model_dump_json() for each in named],
+        [each.txid for each in positions],
+        [each.seq for each in positions],
+        [each.seenat for each in named],
         MOST_FOLLOWERS,
         KEPT_DAYS,
     )
 
 
-async def load(connection: Connection, *, with_lag: bool = False) -> list[FollowerReport]:
+async def load(connection: Connection, *, with_lag: bool = False) -> list[Place]:
     """Read the reports; with their lags, the farthest behind first."""
     rows = await connection.fetch(_queries.lags if with_lag else _queries.positions)
-    return [
-        FollowerReport(
-            authority=row["authority"],
-            identity=row["identity"],
-            card=row["card"] and orjson.loads(row["card"]),
-            selection=FollowedSelection.model_validate_json(row["selection"]),
-            position=Position(row["txid"], row["seq"]),
-            seenat=row["seenat"],
-            lag=row["lag"] if with_lag else 0.0,
-        )
-        for row in rows
-    ]
+    return [_place_from(dict(row)) for row in rows]
+
+
+def _place_from(row: dict[str, Any]) -> Place:
+    position = Position(row["txid"], row["seq"])
+    told = row | {"card": from_json(row["card"]), "selection": from_json(row["selection"])}
+    told["position"] = str(LogCursor.at(row["instance"], position))
+    return Follower.model_validate(told), position
 
 
 async def find_change(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
+from catalog.operations.authoritycards import Card
+from catalog.operations.federation import FederatedCatalog, SharedLink
 from catalog.store.database import Connection
 from catalog.store.queries import Queries, from_json, to_json
 
@@ -15,24 +16,10 @@ MOST_AUTHORITIES = 1000
 _queries = Queries("peerauthorities", package=__package__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerAuthority:
-    """What another catalog has told of itself.
+class PeerAuthority(FederatedCatalog):
+    """What another catalog has told of itself, with the time `cardat` at which it told its card."""
 
-    Args:
-        card: the card, with the time `cardat` at which it was told.
-        links: the links that the catalog shares, with the time `linksat`; `None` if it shares none.
-        triedat: the time of the last attempt to ask.
-        error: why the last attempt failed.
-    """
-
-    authority: str
-    card: Mapping[str, Any] | None = None
     cardat: datetime | None = None
-    links: Sequence[Mapping[str, Any]] | None = None
-    linksat: datetime | None = None
-    triedat: datetime | None = None
-    error: str | None = None
 
 
 async def read(
@@ -41,8 +28,8 @@ async def read(
     """Read what authorities have told; `None` reads all."""
     wanted = None if authorities is None else list(authorities)
     return [
-        PeerAuthority(
-            **dict(row) | {"card": from_json(row["card"]), "links": from_json(row["links"])}
+        PeerAuthority.model_validate(
+            dict(row) | {"card": from_json(row["card"]), "links": from_json(row["links"])}
         )
         for row in await connection.fetch(_queries.read, wanted)
     ]
@@ -57,11 +44,20 @@ async def save(connection: Connection, told: Collection[PeerAuthority]) -> None:
     await connection.execute(
         _queries.save,
         [each.authority for each in told],
-        [to_json(each.card) for each in told],
+        [each.cardat and to_json(_members(each.card or Card())) for each in told],
         [each.cardat for each in told],
-        [to_json(each.links) for each in told],
-        [each.linksat for each in told],
+        [_listed(each.links) for each in told],
+        [each.readat for each in told],
         [each.triedat for each in told],
         [each.error for each in told],
         MOST_AUTHORITIES,
     )
+
+
+def _listed(links: Iterable[SharedLink] | None) -> str | None:
+    return None if links is None else to_json([*map(_members, links)])
+
+
+def _members(told: Card | SharedLink) -> dict[str, Any]:
+    # The id of a link has no meaning at another node.
+    return told.model_dump(mode="json", exclude_defaults=True, exclude={"id"})

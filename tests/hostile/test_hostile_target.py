@@ -18,14 +18,15 @@ from tests.integration.conftest import Node
 from tests.integration.federation import databases, eventually, link_is, running, start_member
 
 Verdicts = Callable[[list[dict[str, Any]]], bytes]
-_OWN = {"authority": "urn:other", "origin": "/messagegroups/x", "verdict": "applied"}
-_END = orjson.dumps({"cursor": None})
+_OWN = {"authority": "urn:other", "origin": "/messagegroups/x", "epoch": 1, "verdict": "applied"}
+_END = orjson.dumps({"cursor": None, "changes": 0, "doubts": True})
 
 
 def verdicts(copies: list[dict[str, Any]], verdict: object = "applied", **more: Any) -> bytes:
     lines = [
-        {"authority": c["authority"], "origin": c["origin"], "verdict": verdict, **more}
-        for c in copies
+        {name: copy[name] for name in ("authority", "origin", "epoch")}
+        | {"verdict": verdict, **more}
+        for copy in copies
     ]
     return b"\n".join([*map(orjson.dumps, lines), _END])
 

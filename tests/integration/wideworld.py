@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+from catalog.operations.authoritycards import Card
+from catalog.operations.federation import SharedLink
 from replication.store import linkstates, peerauthorities
 from replication.store.peerauthorities import PeerAuthority
 from tests.integration.conftest import Node
@@ -41,8 +43,8 @@ async def fill(node: Node, authorities: int, links: int) -> list[str]:
                     authority=name,
                     card=_card(number),
                     cardat=now,
-                    links=told[name],
-                    linksat=now - timedelta(seconds=40),
+                    links=[SharedLink.model_validate(each) for each in told[name]],
+                    readat=now - timedelta(seconds=40),
                     triedat=now,
                 )
                 for number, name in enumerate(named)
@@ -51,10 +53,10 @@ async def fill(node: Node, authorities: int, links: int) -> list[str]:
     return named
 
 
-def _card(number: int) -> dict[str, str]:
+def _card(number: int) -> Card:
     region = REGIONS[number % len(REGIONS)]
     name = f"{_TEAMS[number % len(_TEAMS)]} {region.upper()}"
-    return {"name": name, "region": region, "contact": f"#{name.split()[0].lower()}"}
+    return Card(name=name, region=region, contact=f"#{name.split()[0].lower()}")
 
 
 def _state(random: Random) -> dict[str, Any]:

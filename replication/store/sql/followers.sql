@@ -30,7 +30,8 @@ SELECT f.* FROM followers f JOIN node n ON n.instance = f.instance ORDER BY f.au
 -- name: lags
 -- The same, the farthest behind first, with the age of the first change after the position of each:
 -- of the authorities that it asks for, if one of the first 1,000 changes is of these.
-SELECT f.*, coalesce(greatest(0, extract(epoch FROM now() - waiting.at)), 0)::float8 AS lag
+SELECT f.*, round(
+    coalesce(greatest(0, extract(epoch FROM now() - waiting.at)), 0), 1)::float8 AS lag
 FROM followers f
 JOIN node n ON n.instance = f.instance
 LEFT JOIN LATERAL (

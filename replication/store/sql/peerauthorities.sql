@@ -4,7 +4,7 @@
 SELECT coalesce(p.authority, f.authority) AS authority,
     coalesce(p.card, f.card) AS card,
     CASE WHEN p.card IS NULL THEN f.seenat ELSE p.cardat END AS cardat,
-    p.links, p.linksat, p.triedat, p.error
+    p.links, p.linksat AS readat, p.triedat, p.error
 FROM peer_authorities p
 FULL JOIN (
     SELECT DISTINCT ON (authority) authority, card, seenat FROM followers
