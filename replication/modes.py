@@ -266,7 +266,7 @@ async def _try(request: web.Request, link: Link, *, name: str) -> DryRunAnswer:
             outcome: TriedCopies(number=n, first=[_tried(e, named) for e in found.first[outcome]])
             for outcome, n in found.numbers.most_common()
         },
-        question=None if found.question is None else found.question.shown(),
+        question=found.question,
     )
 
 

@@ -8,9 +8,8 @@ link has caught up with the source.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import structlog
@@ -31,63 +30,45 @@ _MOST_LISTED = 100
 _DIGEST_CHARACTERS = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionLimit:
-    """The limit of losses without asking: a number of entities, or a share of held entities.
+def passes_limit(settings: Settings, losses: int, held: int) -> bool:
+    """Whether losses pass both limits: a number of entities, and a share of the held entities.
 
-    The larger limit counts.
+    Args:
+        losses: the number of lost entities.
+        held: the number of held entities, including the lost entities.
     """
-
-    share: float
-    count: int
-
-    @staticmethod
-    def of(settings: Settings) -> DeletionLimit:
-        """The configured limit."""
-        return DeletionLimit(share=settings.link_delete_share, count=settings.link_delete_count)
-
-    def is_passed(self, losses: int, held: int) -> bool:
-        """Whether a number of losses passes the limit.
-
-        Args:
-            losses: the number of lost entities.
-            held: the number of held entities, including the lost entities.
-        """
-        return losses > self.count and losses > self.share * held
+    return losses > settings.link_delete_count and losses > settings.link_delete_share * held
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+def question_about(link: Link, losses: Iterable[Origin], of: int) -> LinkQuestion:
     """The question of a link about the entities that it would lose, of the `of` entities held.
 
-    `digest` identifies the state of the source: authority, instance, and lost entities.
+    The digest identifies the state of the source: authority, instance, and lost entities.
     """
-
-    losses: Sequence[Origin]
-    of: int
-    digest: str
-
-    @staticmethod
-    def about(link: Link, losses: Iterable[Origin], of: int) -> Question:
-        ordered = sorted(losses, key=lambda each: (each.authority, each.xid))
-        hashed = hashlib.sha256(f"{link.authority}\n{link.instance}\n".encode())
-        for each in ordered:
-            hashed.update(f"{each.authority}\n{each.xid}\n".encode())
-        return Question(losses=ordered, of=of, digest=hashed.hexdigest()[:_DIGEST_CHARACTERS])
-
-    def shown(self) -> LinkQuestion:
-        """The question as shown with a link: the number of lost entities, and the first of them."""
-        first = [
-            LostEntity(authority=e.authority, origin=e.xid) for e in self.losses[:_MOST_LISTED]
-        ]
-        return LinkQuestion(deletions=len(self.losses), of=self.of, digest=self.digest, first=first)
+    ordered = sorted(losses, key=lambda each: (each.authority, each.xid))
+    hashed = hashlib.sha256(f"{link.authority}\n{link.instance}\n".encode())
+    for each in ordered:
+        hashed.update(f"{each.authority}\n{each.xid}\n".encode())
+    return LinkQuestion(
+        deletions=len(ordered),
+        of=of,
+        digest=hashed.hexdigest()[:_DIGEST_CHARACTERS],
+        first=[LostEntity(authority=e.authority, origin=e.xid) for e in ordered[:_MOST_LISTED]],
+    )
 
 
 class TooManyDeletions(ClientError):
-    """A link would lose more entities than permitted without asking; nothing was applied."""
+    """A link would lose more entities than permitted without asking; nothing was applied.
 
-    def __init__(self, link: Link, question: Question, pending: int = 0) -> None:
-        lost, of = f"{len(question.losses):,}", f"{question.of:,}"
+    Args:
+        losses: the entities of the question.
+        pending: the number of copies to come.
+    """
+
+    def __init__(
+        self, link: Link, question: LinkQuestion, losses: Collection[Origin], pending: int
+    ) -> None:
+        lost, of = f"{question.deletions:,}", f"{question.of:,}"
         message = f"Its source no longer has {lost} of the {of} entities that the link holds."
         if link.definition.mode == "write":
             message = f"This catalog no longer has {lost} of the {of} entities that it has written."
@@ -96,8 +77,8 @@ class TooManyDeletions(ClientError):
             f"`concord link show {link.id}` lists them. If they are to be deleted, run "
             f"`concord link allow {link.id} {question.digest}`.",
         )
-        self.link, self.question = link, question
-        self.pending = max(pending, len(question.losses))
+        self.link, self.question, self.losses = link, question, losses
+        self.pending = max(pending, len(losses))
 
 
 async def count_losses(
@@ -122,8 +103,7 @@ async def count_losses(
         return
     await linklosses.come_back(connection, link, coming)
     if going:
-        if found := await _question(context, connection, link, policy, going):
-            raise TooManyDeletions(link, found)
+        await _check(context, connection, link, policy, going)
         await linklosses.add(connection, link, going)
 
 
@@ -148,16 +128,19 @@ async def check_losses(
     if not losses:
         return
     async with asking(context), context.database.acquire() as connection:
-        if found := await _question(context, connection, link, policy, losses):
-            raise TooManyDeletions(link, found, pending)
+        await _check(context, connection, link, policy, losses, pending)
 
 
 async def find_question(
     context: Context, link: Link, policy: Policy, losses: Collection[Origin]
-) -> Question | None:
+) -> LinkQuestion | None:
     """The question that a link would ask before losing the given entities; `None` without one."""
-    async with context.database.snapshot() as connection:
-        return await _question(context, connection, link, policy, losses)
+    try:
+        async with context.database.snapshot() as connection:
+            await _check(context, connection, link, policy, losses)
+    except TooManyDeletions as error:
+        return error.question
+    return None
 
 
 @asynccontextmanager
@@ -173,10 +156,10 @@ async def asking(context: Context) -> AsyncIterator[None]:
     try:
         yield
     except TooManyDeletions as error:
-        link, question, losses = error.link, error.question, error.question.losses
+        link, question, losses = error.link, error.question, error.losses
         text = f"{error.message} {error.hint}"
         async with context.database.transaction() as connection:
-            shown = question.shown().model_dump()
+            shown = question.model_dump()
             is_new = await linklosses.ask(connection, link, shown, losses, text, error.pending)
             if is_new:
                 await links.remember(connection, link, datetime.now(UTC), "asked", text[:500])
@@ -185,24 +168,26 @@ async def asking(context: Context) -> AsyncIterator[None]:
         raise
 
 
-async def _question(
+async def _check(
     context: Context,
     connection: Connection,
     link: Link,
     policy: Policy | None,
     losses: Collection[Origin],
-) -> Question | None:
+    pending: int = 0,
+) -> None:
     before = await linklosses.read(connection, link)
     together = ({*losses} | before.gone) - before.allowed
-    limit = DeletionLimit.of(context.settings)
     # Most losses stay below the fixed count, so the costly count of held entities is not needed.
-    if not limit.is_passed(len(together), 0):
-        return None
+    if not passes_limit(context.settings, len(together), 0):
+        return
     if policy is None:
         held = await writtenentities.count(connection, link.id)
     else:
         held = await linklosses.count_held(
             connection, policy.authorities, policy.scope, policy.types, own=policy.own
         )
+    # The limit is a share of what the link held before its first loss, not of what is left.
     held += len(before.gone - {*losses})
-    return Question.about(link, together, held) if limit.is_passed(len(together), held) else None
+    if passes_limit(context.settings, len(together), held):
+        raise TooManyDeletions(link, question_about(link, together, held), together, pending)

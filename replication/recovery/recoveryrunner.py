@@ -36,7 +36,7 @@ from catalog.store.database import Connection, wait_for
 from catalog.store.locks import Touched, lock_and_load
 from catalog.supervisor import backoff_from
 from replication.applying.apply import Batch, apply_batch
-from replication.applying.deletionlimit import DeletionLimit
+from replication.applying.deletionlimit import passes_limit
 from replication.deciding.copychecks import Copy, MalformedCopy
 from replication.deciding.decide import SETTLED
 from replication.deciding.provenance import Policy
@@ -160,7 +160,7 @@ class RecoveryRunner:
             found = await recoveries.removals(connection, authority)
             total, held = found.removed + found.about, found.held + found.removed
             is_allowed = not found.about or total <= recovery.allowed
-            if is_allowed or not DeletionLimit.of(self._context.settings).is_passed(total, held):
+            if is_allowed or not passes_limit(self._context.settings, total, held):
                 return False
             question = (
                 f"It is about to delete {total:,} of the {held:,} entities that are here, since "

@@ -16,9 +16,9 @@ from typing import Any
 from catalog.model.entity import Origin
 from catalog.model.masking import counted
 from catalog.operations.feed import Verdict
+from catalog.operations.links import LinkQuestion
 from catalog.store.database import Connection
 from catalog.store.links import Link
-from replication.applying.deletionlimit import Question
 from replication.store.linkconflicts import CopyFinding
 from replication.transfer.comparison import DifferingOrigin, DigestComparison
 from replication.transfer.linkrun import Applied, LinkRun, PeerIdentity, Start
@@ -42,7 +42,7 @@ class DryRun:
     differing: int
     numbers: Counter[str] = field(default_factory=Counter)
     first: dict[str, list[CopyFinding]] = field(default_factory=lambda: defaultdict(list))
-    question: Question | None = None
+    question: LinkQuestion | None = None
 
     def note(self, outcome: str, origin: Origin, epoch: int = 0, xid: str = "") -> None:
         """Add an entity that is written or deleted; by default the xid is the xid of the origin."""
