@@ -84,25 +84,18 @@ async def _of_copy(context: Context, entity: Entity) -> Freshness:
         conflict = None
         if bringing is not None:
             conflict = await linkconflicts.find_verdict(connection, bringing.id, origin)
-    card = cards.get(entity.authority)
-    found = Freshness(
+    card, through = cards.get(entity.authority), None if bringing is None else bringing.authority
+    lag = None if bringing is None else link_answer(bringing).lag
+    return Freshness(
         of=entity.xid,
         authority=entity.authority,
         card=card,
-        state="unknown",
+        state="unknown" if lag is None else "behind" if lag else "current",
+        lag=lag,
+        confirmedat=None if bringing is None else bringing.currentat,
+        through=None if through == entity.authority else through,
         conflict=conflict,
         editurl=_edit_url(card, bringing, entity),
-    )
-    if bringing is None:
-        return found
-    shown = link_answer(bringing)
-    return found.model_copy(
-        update={
-            "state": "unknown" if shown.lag is None else "behind" if shown.lag else "current",
-            "lag": shown.lag,
-            "confirmedat": shown.currentat,
-            "through": None if shown.authority == entity.authority else shown.authority,
-        }
     )
 
 

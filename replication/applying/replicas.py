@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 
 from catalog.client import ClientError
 from catalog.context import Context
@@ -146,6 +147,7 @@ async def drop_doubted(
     while left:
         async with context.database.transaction() as connection:
             locked = await lock_and_load(connection, Touched(catalog_exclusive=True))
+            # Read again under the lock: a batch of another link may have brought some copies since.
             left = await doubtedcopies.read_left(connection, link.id, authority, _READ_AT_ONCE)
             origins = [copy.origin for copy in left]
             roots = [copy.xid for copy in left if copy.xid is not None]
@@ -178,17 +180,10 @@ async def drop_deselected(context: Context, link: Link, policy: Policy) -> int:
     """
     if not link.former:
         return 0
-    former = [
-        CopyFilter(
-            authorities=None if each.authorities == RELAY else frozenset(each.authorities),
-            scope=each.scope,
-            types=each.types,
-        )
-        for each in link.former
-    ]
-    named = None
-    if all(each.authorities is not None for each in former):
-        named = {authority for each in former for authority in each.authorities or ()}
+    # A former selection names its authorities, also that of the source.
+    former = [filter_of(each, "") for each in link.former]
+    named = {*chain(*(each.authorities or () for each in former))}
+    wanted = None if any(each.authorities is None for each in former) else named
     async with context.database.acquire() as connection:
         others = await links.bringing_beside(connection, link)
     kept = [policy, *(filter_of(definition, authority) for authority, definition in others)]
@@ -197,7 +192,7 @@ async def drop_deselected(context: Context, link: Link, policy: Policy) -> int:
     while True:
         async with context.database.acquire() as connection:
             held = await stored_copies.page_replicas(
-                connection, policy.own, named, after, _READ_AT_ONCE
+                connection, policy.own, wanted, after, _READ_AT_ONCE
             )
         if not held:
             return await _drop(context, _topmost(leaving))

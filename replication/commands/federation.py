@@ -148,12 +148,10 @@ def list_followers(
         call_node(url, LIST_FOLLOWERS).followers,
         ("authority", "name", "region", "lag (s)", "seen at", "by"),
         lambda each: (
-            *(
-                each.authority,
-                *_named(each.card),
-                each.lag,
-                each.seenat and format_time(each.seenat),
-            ),
+            each.authority,
+            *_named(each.card),
+            each.lag,
+            each.seenat and format_time(each.seenat),
             f"link {each.link}" if each.link else each.identity,
         ),
         nothing="No catalog has reported that it follows this node.",

@@ -17,7 +17,7 @@ from catalog.model.linkterms import RELAY
 from catalog.model.xid import group_path
 from catalog.store import linksources
 from catalog.store.database import Connection
-from catalog.store.links import Link, LinkDefinition
+from catalog.store.links import FormerSelection, Link, LinkDefinition
 from replication.deciding.copychecks import Copy
 from replication.deciding.selection import is_selected
 from replication.deciding.trust import Trust
@@ -160,7 +160,7 @@ def policy_of(definition: LinkDefinition, *, own: str, source: str) -> Policy:
     )
 
 
-def filter_of(definition: LinkDefinition, source: str) -> CopyFilter:
+def filter_of(definition: LinkDefinition | FormerSelection, source: str) -> CopyFilter:
     """The copies that a link admits, given the authority to which the source is pinned."""
     return CopyFilter(
         authorities=admitted(definition, source), scope=definition.scope, types=definition.types
@@ -245,7 +245,7 @@ async def why_not_pinned(
     return "", ""
 
 
-def admitted(definition: LinkDefinition, source: str) -> frozenset[str] | None:
+def admitted(definition: LinkDefinition | FormerSelection, source: str) -> frozenset[str] | None:
     """The authorities of the copies that a link may bring; `None` for every authority.
 
     Args:

@@ -165,9 +165,11 @@ async def shared_fingerprints(context: Context, max_age: float) -> SharedFingerp
     """The fingerprints of the whole catalog, at most `max_age` seconds old."""
     shared, loop = context.database.shared, asyncio.get_running_loop()
     latest = shared.part(_Latest, _Latest)
+    # Readers that come during a read wait for its result, instead of each reading the catalog.
     async with latest.reading:
         found = latest.found
         if found is None or loop.time() - found.at > max_age:
+            # The time before the snapshot, so that the fingerprints are never older than stated.
             at, database = loop.time(), Database(shared, node_caller())
             async with database.snapshot(database.pools.streams) as connection:
                 head = await read_head(connection)

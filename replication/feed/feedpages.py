@@ -268,6 +268,7 @@ class FeedPages:
         elif self._end > seen:
             return seen
         woken: asyncio.Future[Position] = asyncio.get_running_loop().create_future()
+        # Nothing was awaited since the tests above: the follower cannot end or pass `seen` between.
         self._waiting[woken] = seen
         try:
             return await woken

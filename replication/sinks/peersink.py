@@ -80,6 +80,7 @@ class PeerSink(LinkSink, LinkPeer):
         run = self._run
         self._flow = flow = PushFlow(run=run, target=self._target)
         self._told_at = float("-inf")
+        # The answers also set the cursor of the flow, which the target keeps.
         strays = await learn_conflicts(flow)
         # A complete copy includes the entities of the damaged copies.
         run.strays = [] if saved is None else strays

@@ -123,6 +123,7 @@ class _Push:
             await linkconflicts.forget(connection, link.id)
             if loss:
                 await links.remember(connection, link, datetime.now(UTC), "lost data", loss)
+            # The pusher has compared, and sends tombstones of what it lacks: no copy is in doubt.
             if not is_whole:
                 await doubtedcopies.keep_among(connection, link.id, ())
         if is_whole:
@@ -132,6 +133,7 @@ class _Push:
     def check_step(self, subject: str) -> None:
         """Refuse copies that would leave a gap."""
         link, after = self.link, self.query.after
+        # The beginning of a complete copy forgets the cursor, and ends the doubts of a new link.
         if after is None and (link.doubts or link.cursor is not None):
             raise PushOutOfStep(subject, error_detail="no complete copy has begun")
         if after is not None and after != link.cursor:
@@ -145,7 +147,7 @@ class _Push:
         if not self.copies and self.cursor is None:
             return AppliedBatch(findings=(), changes=0)
         most = context.settings.link_copies
-        # The replicas are counted at first, too.
+        # The replicas are counted at first, too. Counting before every batch would cost more.
         if intake.unmeasured.get(link.id, most) >= most // MEASURED_AGAIN:
             await check_held(context, self.policy)
             intake.unmeasured[link.id] = 0

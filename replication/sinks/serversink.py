@@ -232,6 +232,7 @@ async def _pages(flow: WriteLink) -> AsyncIterator[list[WrittenEntity]]:
             rows = await writtenentities.page(connection, flow.link.id, after, _ROWS_AT_ONCE)
         if not rows:
             return
+        # The next page begins after an origin, so the caller may forget rows meanwhile.
         after = rows[-1].origin
         yield rows
 
