@@ -22,6 +22,7 @@ from catalog.http.flags import next_page, page_limit
 from catalog.http.route import Route, model_response
 from catalog.http.stream import in_search_time
 from catalog.model.caller import EVERYTHING
+from catalog.model.change import UNTOLD
 from catalog.model.entity import Entity
 from catalog.model.errors import BadRequest, NotFound
 from catalog.model.roles import Permission
@@ -112,7 +113,7 @@ async def get_change(request: web.Request) -> declared.ChangeAnswer:
     known = await knowledge_of(request)
     async with context.database.snapshot() as connection:
         told = await read_change(connection, position, known)
-        if told is None or told.change.action in ("signed", "handed"):
+        if told is None or told.change.action in UNTOLD:
             raise NotFound(request.path)
         contents = await _contents(connection, told)
     if contents is None:

@@ -115,6 +115,7 @@ class _Compiler(Transformer[Token, _Node]):
         return _node(operators.constant(False))
 
     def integer(self, token: Token) -> _Node:
+        # Of longer texts, `int` would take long or raise its own error.
         if len(token) > 32 or not LEAST_INTEGER <= int(token) <= MOST_INTEGER:
             raise _fault("An integer has at most 32 bits", token)
         return _node(operators.constant(int(token)))

@@ -190,6 +190,7 @@ class EventCalls(OperationCalls):
                         yield self._event_in(block.data)
             except ClientError as error:
                 lost = error
+                # Before the first block, the URL is likelier wrong than the node away for a while.
                 is_hopeless = not last and failures + 1 >= self._retry.attempts
                 if is_hopeless or not error.is_retryable:
                     raise

@@ -182,6 +182,7 @@ def _redelivery_in(form: Form) -> dict[str, Any]:
 
 
 def _number(text: str) -> int:
+    # `int` also reads signs, spaces, underscores and digits of further scripts.
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise FormFault("There is no such dead letter.")
     return int(text)
@@ -285,6 +286,7 @@ async def _replace(page: ConsolePage, members: Mapping[str, Any], says: str) -> 
     id = page.request.match_info["id"]
     found = await page.node.request("GET", f"/subscriptions/{quote(id, safe='')}")
     definition = {**orjson.loads(found.body), **members}
+    # Else a replacement by a second client in between would be undone.
     unchanged = {"If-Match": found.headers["ETag"]}
     given = {name: value for name, value in definition.items() if value is not None}
     await page.node.call(subscriptions.REPLACE_SUBSCRIPTION, given, headers=unchanged, id=id)

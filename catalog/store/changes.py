@@ -220,6 +220,7 @@ async def read_head(connection: Connection) -> Head:
 
 def _head_from(row: Mapping[str, Any]) -> Head:
     return Head(
+        # Every transaction up to here has ended, so no change before it can still appear.
         now=Position.end_of(row["now_txid"]),
         dropped=Position(row["dropped_txid"], row["dropped_seq"]),
         is_complete=row["gate"] == "open",

@@ -87,6 +87,7 @@ async def end_signing_key(request: web.Request) -> None:
         ids = [each.id for each in subscription.storedkeys]
         if key not in ids:
             raise NotFound(request.path)
+        # Without it, requests would be unsigned, and receivers that verify would refuse them.
         if key == ids[0]:
             fault = "it is the current key; make a new one before, by POST"
             raise UnresolvedConflict(request.path, error_detail=fault)

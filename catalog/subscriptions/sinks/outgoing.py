@@ -40,6 +40,7 @@ class OutgoingEvent:
         """The event in the JSON event format, `application/cloudevents+json`."""
         if not self._has_json:
             return _FORMAT.write(self.event)
+        # Times have one form everywhere: filters, headers and the JSON of an event.
         attributes = {
             name: self.texts[name] if isinstance(value, datetime) else value
             for name, value in self.event.get_attributes().items()
