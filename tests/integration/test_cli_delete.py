@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 import pytest_asyncio
-from typer.testing import CliRunner, Result
 
-from catalog.cli import app
+from tests.integration.commandline import concord
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import execute
 
@@ -37,12 +36,6 @@ async def node(shared: Node) -> Node:
     await shared.send("PATCH", "/messagegroups/g", {"messages": MESSAGES})
     await shared.put("/endpoints/e", {"usage": ["consumer"]})
     return shared
-
-
-async def concord(node: Node, *arguments: str) -> Result:
-    """Run a command without a terminal; its loop is its own."""
-    run = CliRunner().invoke
-    return await asyncio.to_thread(run, app, arguments, env={"CONCORD_URL": node.url})
 
 
 async def is_there(node: Node, xid: str) -> bool:

@@ -12,11 +12,12 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from catalog.cli import app
 from catalog.client import Client
 from catalog.documents.serialization import parse_yaml
+from tests.integration.commandline import concord
 from tests.integration.conftest import Node
 from tests.integration.federation import databases, link, link_is, running, start_member
 
@@ -65,13 +66,6 @@ async def nodes(postgres_url: str, template: str) -> AsyncIterator[tuple[Node, N
 @pytest.fixture
 def node(nodes: tuple[Node, Node]) -> Node:
     return nodes[0]
-
-
-async def concord(node: Node, *arguments: str, **env: str) -> Result:
-    """Run a command; its loop is its own."""
-    run = CliRunner().invoke
-    env = {"CONCORD_URL": node.url, "COLUMNS": "200", **env}
-    return await asyncio.to_thread(run, app, arguments, env=env)
 
 
 async def exported(node: Node, *arguments: str) -> dict[str, Any]:

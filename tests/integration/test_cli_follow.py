@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import orjson
 import pytest
-from typer.testing import CliRunner, Result
 
-from catalog.cli import app
 from replication.routes import routes
+from tests.integration.commandline import concord
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import carries, databases, eventually, link, running
 
@@ -32,13 +30,6 @@ async def nodes(postgres_url: str, template: str) -> AsyncIterator[list[Node]]:
         async with running(target):
             await eventually(lambda: carries(target, source))
         yield [source, target]
-
-
-async def concord(node: Node, *arguments: str, **environment: str) -> Result:
-    """Run a command without a terminal; its loop is its own."""
-    run = CliRunner().invoke
-    env = {"CONCORD_URL": node.url, **environment}
-    return await asyncio.to_thread(run, app, arguments, env=env)
 
 
 async def test_a_replica_is_deleted_at_its_authority_when_that_is_asked_for(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from jsonschema_rs import Draft202012Validator
-from typer.testing import CliRunner, Result
 
 from catalog import install_command
-from catalog.cli import app
 from catalog.subscriptions.sinks import protocols
 from catalog.subscriptions.sinks.protocols import PROTOCOLS
+from tests.integration.commandline import concord
 from tests.integration.conftest import Node, assert_problem
 
 MISSING = f"AMQP is not installed: {install_command('amqp')}"
@@ -81,12 +79,6 @@ async def test_the_scheme_of_a_sink_decides_its_protocol(
     made = await concord(node, "subscription", "add", "--sink", sink, *settings, "--json")
     assert made.exit_code == 0, made.stderr
     assert json.loads(made.stdout)["protocol"] == protocol
-
-
-async def concord(node: Node, *arguments: str) -> Result:
-    """Run a command without a terminal; its loop is its own."""
-    run = CliRunner().invoke
-    return await asyncio.to_thread(run, app, arguments, env={"CONCORD_URL": node.url})
 
 
 async def test_the_description_has_the_settings_of_every_protocol(node: Node) -> None:

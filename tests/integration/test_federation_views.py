@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,6 +20,7 @@ from replication.federation import gather_once
 from replication.routes import routes
 from replication.store import linkstates
 from replication.transfer.linkrun import LinkResources
+from tests.integration.commandline import concord
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import (
     databases,
@@ -169,6 +171,11 @@ async def test_a_conflict_shows_both_sides(shop: Shop) -> None:
     assert (schema["held"]["complete"], "small" in schema["held"]["document"]) == (True, True)
     [group] = [each for each in conflicts if each["origin"] == GROUP]
     assert group["verdict"] == "collided"
+    shown = await concord(shop.hub, "link", "show", shop.links["us"], "--conflicts")
+    assert shown.exit_code == 1, shown.output
+    assert all(text in shown.output for text in ("Paid, too", f"{MESSAGE}/versions/1: collided"))
+    none = await concord(shop.hub, "link", "show", shop.links["eu"], "--conflicts")
+    assert (none.exit_code, none.output) == (0, "The link has no conflicts.\n")
 
 
 async def test_whoever_sees_a_copy_sees_whose_it_is_and_how_fresh(shop: Shop) -> None:
@@ -201,6 +208,9 @@ async def test_figures_are_noted_by_minute_and_hour(shop: Shop) -> None:
     assert len((await shop.hub.get(path))["figures"]) == 1
     by_hour = await shop.hub.get(f"{path}?step=hour")
     assert (by_hour["step"], len(by_hour["figures"]) > 1) == ("hour", True)
+    command = ("link", "show", shop.links["eu"], "--json", "--figures")
+    printed = await concord(shop.hub, *command, "hour", "--last", "1")
+    assert json.loads(printed.stdout) == by_hour["figures"][-1:], printed.output
     assert (await shop.hub.send("GET", "/replication/links/none/figures")).status == 404
 
 

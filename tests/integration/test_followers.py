@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from catalog.operations.authoritycards import Card
 from catalog.operations.followers import FOLLOWER, FollowerName
+from tests.integration.commandline import concord
 from tests.integration.conftest import Node, assert_problem
 from tests.integration.federation import databases, eventually, link, link_is, running, start_member
 
@@ -62,6 +63,10 @@ async def test_a_follower_tells_its_card_and_its_position(pair: tuple[Node, Node
     assert (other["authority"], other["card"]["region"]) == (authority(follower), "us")
     handshake = await source.get("/replication")
     assert handshake["card"]["name"] == "Team Europe"
+    listed = await concord(source, "followers")
+    assert (listed.exit_code, "Team America" in listed.output) == (0, True), listed.output
+    arrived = await concord(source, "followers", MESSAGE)
+    assert (arrived.exit_code, "arrived" in arrived.output) == (0, True), arrived.output
 
 
 async def has_arrived(source: Node, follower: Node, query: str) -> bool:
@@ -107,6 +112,8 @@ async def test_a_change_is_awaited_by_a_follower_that_stays_away(pair: tuple[Nod
     [found, *_] = await followers(source)
     assert (found["card"]["name"], found["lag"] > 0) == ("Away", True)
     assert (await arrival(source, f"of={MESSAGE}&epoch=1"))["https://away.example"] == "arrived"
+    waiting = await concord(source, "followers", MESSAGE)
+    assert (waiting.exit_code, "awaited" in waiting.output) == (1, True), waiting.output
 
 
 async def report(source: Node, cursor: str, name: str) -> None:

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from catalog.cli import app
 from catalog.model.change import UNTOLD
 from catalog.model.modelsource import default_model
 from catalog.operations.feed import Verdict
 from replication.applying.apply import Batch, apply_batch
 from replication.deciding.provenance import Policy
 from replication.feed.feedlines import read_line
+from tests.integration.commandline import concord
 from tests.integration.conftest import Answer, Node
 from tests.integration.federation import (
     Rows,
@@ -122,12 +121,6 @@ async def state_of(node: Node) -> str:
 
 async def abort(node: Node, id: str, flags: str = "") -> Answer:
     return await node.send("DELETE", f"{HANDOVERS}/{id}{flags}")
-
-
-async def concord(node: Node, *arguments: str) -> Result:
-    """Run a command without a terminal; its loop is its own."""
-    env = {"CONCORD_URL": node.url}
-    return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=env)
 
 
 async def write_message(node: Node, name: str = "m", **attributes: Any) -> Answer:

@@ -15,9 +15,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from cryptography.x509.oid import ExtendedKeyUsageOID
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from catalog.cli import app
 from catalog.client import ONCE, Client, CredentialUnusable
 from catalog.model.credentials import OAuthClient, PeerCredential
 from catalog.reconfiguration.initialmodel import ensure_registry
@@ -26,7 +25,7 @@ from replication.peers.peeraccess import PeerAccess, read_certificate
 from replication.routes import routes
 from tests.brokers.certificates import CertificateAuthority
 from tests.brokers.oidcprovider import AUDIENCE, run_providers
-from tests.integration.conftest import Node
+from tests.integration.commandline import concord
 from tests.integration.federation import databases, eventually, link_is, running, start_member
 from tests.integration.test_access_tls import tls_node
 from tests.integration.test_link_tokens import as_admin, has
@@ -34,12 +33,6 @@ from tests.integration.test_link_tokens import as_admin, has
 LINK = "/replication/links/l"
 SHOWN = (LINK, f"{LINK}/conflicts", "/replication/links", "/replication", "/subscriptions")
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
-
-
-async def concord(node: Node, *arguments: str, **environment: str) -> Result:
-    """Run a command for a node; its loop is its own."""
-    env = {"CONCORD_URL": node.url, **environment}
-    return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=env)
 
 
 async def test_a_link_follows_by_the_tokens_of_a_provider(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.integration.commandline import concord
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     carries,
@@ -16,7 +17,7 @@ from tests.integration.federation import (
     write_some,
 )
 from tests.integration.test_link_tokens import as_admin, token
-from tests.integration.test_recovery import concord, recovery_is, start_as
+from tests.integration.test_recovery import recovery_is, start_as
 
 HANDOVERS = "/replication/handovers"
 

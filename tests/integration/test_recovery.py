@@ -9,9 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from catalog.cli import app
 from catalog.model.caller import Author, node_caller
 from catalog.model.modelsource import default_model
 from catalog.store import entities
@@ -21,6 +19,7 @@ from catalog.store.writes import Write, write
 from replication.applying.apply import Batch, apply_batch
 from replication.deciding.provenance import Policy
 from replication.feed.feedlines import read_line
+from tests.integration.commandline import concord
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     Rows,
@@ -55,12 +54,6 @@ async def start_as(
         pass
     async with start_member(dsn) as node:
         yield node
-
-
-async def concord(node: Node, *arguments: str) -> Result:
-    """Run a command without a terminal; its loop is its own."""
-    env = {"CONCORD_URL": node.url}
-    return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=env)
 
 
 async def recover(node: Node, *sources: Node) -> None:
@@ -390,8 +383,11 @@ async def test_what_cannot_be_taken_is_deleted_everywhere_if_the_operator_says_s
             assert (blocked.exit_code, spoilt in blocked.output) == (1, True), blocked.output
             [finding] = (await fresh.get("/replication/recovery/findings"))["findings"]
             assert finding["detail"] == "no replica sends the copy that it announced"
-            body = {"state": "burying"}
-            assert (await fresh.send("PATCH", "/replication/recovery", body)).status == 200
+            unconfirmed = await concord(fresh, "recover", "resume", "--bury")
+            assert unconfirmed.exit_code == 2, unconfirmed.output
+            assert (await recovery_is(fresh, "blocked"))["buried"] == 0
+            buried = await concord(fresh, "recover", "resume", "--bury", "--yes")
+            assert buried.exit_code == 0, buried.output
             assert (await recovery_is(fresh, "done"))["buried"] == 1
             epoch, is_deleted, _ = (await own_rows(fresh))[AUTHORITY, spoilt]
             held = (await own_copies(replica))[AUTHORITY, spoilt][0]

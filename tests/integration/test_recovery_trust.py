@@ -12,6 +12,7 @@ import pytest
 from catalog.keys.entitysignature import EntitySigner
 from catalog.model.authoritykey import KeyEntry, KeyHistory, PublicKey
 from replication.store.trustedkeys import save_history
+from tests.integration.commandline import concord
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     databases,
@@ -25,7 +26,6 @@ from tests.integration.federation import (
 from tests.integration.test_recovery import (
     AUTHORITY,
     MESSAGE,
-    concord,
     copy_own,
     follow,
     forge,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,14 +9,13 @@ from typing import Any
 import orjson
 import pytest
 import pytest_asyncio
-from typer.testing import CliRunner, Result
 
-from catalog.cli import app
 from catalog.subscriptions.delivery.retention import (
     drop_once,
     passed_time_for,
     retention_from,
 )
+from tests.integration.commandline import concord
 from tests.integration.conftest import Node, start_node
 from tests.integration.test_openapi_subscriptions import DescribedApi
 
@@ -203,12 +201,6 @@ async def test_a_purge_empties_what_was_below_and_leaves_the_present(
                 0,
                 0,
             )
-
-
-async def concord(node: Node, *arguments: str) -> Result:
-    """Run a command in a thread, as it runs an event loop of its own."""
-    at = {"CONCORD_URL": node.url, "COLUMNS": "400"}
-    return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=at)
 
 
 async def test_commands_tell_what_changed_and_what_was_before(node: Node) -> None:

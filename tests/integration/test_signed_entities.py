@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from replication.signing.signing import sign_once
+from tests.integration.commandline import concord
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     accept,
@@ -171,10 +172,12 @@ async def test_first_contact_keeps_the_keys_of_the_source_and_needs_some(members
         [pinned] = (await hub.get("/replication/trust"))["trusted"]
         assert [(each["key"], each["reason"]) for each in pinned["keys"]] == [(key, "first")]
 
-        await source.put("/replication/signing", {"on": False})
+        off = await concord(source, "signing", "set", "off")
+        assert (off.exit_code, "signs nothing more" in off.output) == (0, True), off.output
         await source.put("/messagegroups/unsigned")
         await eventually(lambda: _has(hub, "source", "unsigned"))
-        await source.put("/replication/signing", {"on": True})
+        on = await concord(source, "signing", "set", "on")
+        assert (on.exit_code, key in on.output) == (0, True), on.output
         while await sign_once(source.context):
             pass
         await eventually(lambda: carries(hub, source))
