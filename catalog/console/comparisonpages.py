@@ -61,10 +61,10 @@ async def show_comparisons(page: ConsolePage) -> web.Response:
         raise NotFound(page.request.path)
     asked = page.request.query
     given = {name: asked.get(name, "")[:1000] for name in ("finding", "catalog", "path", "after")}
-    found, fault = StoredFindings(findings=[], count=0), ""
+    found, following, fault = StoredFindings(findings=[], count=0), "", ""
     if report is not None:
         query, fault = _query_of(given)
-        found = await page.node.call(LIST_FINDINGS, query=query, run=str(report.run))
+        found, following = await page.node.page(LIST_FINDINGS, query, run=str(report.run))
     rivals = {each.rivalauthority for each in found.findings if each.rivalauthority}
     return await render(
         page,
@@ -79,7 +79,7 @@ async def show_comparisons(page: ConsolePage) -> web.Response:
         fault=fault,
         names=_NAMES,
         meanings=MEANINGS,
-        next=found.findings[-1].number if len(found.findings) == _SHOWN else "",
+        next=following,
         offers=actions.offers(page, [fetch_all], {"finding": given["finding"]}, run=str(report.run))
         if report is not None and report.kept and REPAIRABLE & report.findings.keys()
         else None,

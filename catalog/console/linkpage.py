@@ -35,11 +35,11 @@ async def show_link(page: ConsolePage) -> web.Response:
         page.node.call(links.GET_LINK, id=id),
         page.node.call(READ_LINK_FIGURES, query=FiguresQuery(step=step), id=id),
     )
-    conflicts = []
+    conflicts, following = [], ""
     if link.conflicts and page.may_everywhere(Permission.ADMINISTER):
         query = links.ConflictQuery(limit=_CONFLICTS_SHOWN, after=after)
-        conflicts = (await page.node.call(links.LIST_CONFLICTS, query=query, id=id)).conflicts
-    last = conflicts[-1] if len(conflicts) == _CONFLICTS_SHOWN else None
+        found, following = await page.node.page(links.LIST_CONFLICTS, query, id=id)
+        conflicts = found.conflicts
     sides = [side for each in conflicts for side in (each.refused, each.held) if side is not None]
     named = {link.authority, *(side.authority for side in sides)} - {None}
     return await render(
@@ -53,7 +53,7 @@ async def show_link(page: ConsolePage) -> web.Response:
         conflicts=[sides_of(each) for each in conflicts],
         offers=link_offers(page, link),
         admins=roles_for(Permission.ADMINISTER),
-        next=f"{last.authority}\n{last.origin}" if last else "",
+        next=following,
     )
 
 

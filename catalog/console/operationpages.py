@@ -107,7 +107,7 @@ async def show_settings(page: ConsolePage) -> web.Response:
 async def show_access(page: ConsolePage) -> web.Response:
     """Requests for access, tokens and rules, as far as the reader decides about them."""
     after = page.request.query.get("after", "")[:64]
-    requests, tokens, rules = await asyncio.gather(
+    requests, tokens, (rules, following) = await asyncio.gather(
         requests_for(page),
         all_pages(page, access.LIST_TOKENS, Permission.ADMINISTER),
         _rules(page, after),
@@ -122,15 +122,19 @@ async def show_access(page: ConsolePage) -> web.Response:
         names={f"token={each.id}": each.name for found in tokens for each in found.tokens},
         rules=rules,
         manages_rules=page.may(Permission.GRANT),
-        next=rules[-1].id if len(rules) == _SHOWN else "",
+        next=following,
         owners=roles_for(Permission.GRANT),
     )
 
 
-async def _rules(page: ConsolePage, after: str) -> list[access.GrantingRule]:
+async def _rules(page: ConsolePage, after: str) -> tuple[list[access.GrantingRule], str]:
+    """A page of rules, and the place of the next page; none if the reader may not read rules."""
+    if not page.may(Permission.GRANT):
+        return [], ""
     query = PageQuery(limit=_SHOWN, after=after)
-    found = await all_pages(page, access.LIST_RULES, Permission.GRANT, query=query, most=1)
-    return found[0].rules if found else []
+    # The right may have been withdrawn since the page asked who its reader is.
+    told, _ = await page.node.told(page.node.page(access.LIST_RULES, query), 403)
+    return ([], "") if told is None else (told[0].rules, told[1])
 
 
 async def show_authority(page: ConsolePage) -> web.Response:

@@ -264,14 +264,18 @@ async def test_the_audit_is_filtered_by_path_person_and_outcome(node: Node) -> N
     assert "No entry fits" in shown
 
 
-async def test_the_audit_goes_on_where_the_node_ends_a_page(
-    node: Node, shared_database_url: str
-) -> None:
-    _, token = await new_token(node, "admin")
+async def test_lists_go_on_where_the_node_ends_a_page(node: Node, shared_database_url: str) -> None:
+    id, token = await new_token(node, "admin")
+    bearer = {"Authorization": f"Bearer {token}"}
+    rule = {"who": f"token={id}", "role": "reader", "paths": ["/messagegroups/shop"]}
+    for _ in range(3):
+        await node.send("POST", "/access/rules", rule, **bearer)
     async with start_node(shared_database_url, routes=ROUTES, open=False, page_size=2) as small:
-        shown = await page(small, "/console/audit", Authorization=f"Bearer {token}")
-    assert shown.count('class="change"') == 2
-    assert "Earlier entries" in shown
+        audit = await page(small, "/console/audit", **bearer)
+        rules = await page(small, "/console/operation/access", **bearer)
+    assert audit.count('class="change"') == 2
+    assert "Earlier entries" in audit
+    assert "More rules" in rules
 
 
 async def test_two_versions_of_a_schema_are_compared_line_by_line(node: Node) -> None:
