@@ -19,7 +19,7 @@ _DEEPEST = 32
 # A type is told with every type around it: the bound keeps the time near the size of the document.
 _DEEPEST_TYPE = 8
 _LONGEST_DOC = 500
-# Told by the fields below a type, or of no use to compare.
+# Keywords that the fields below a type repeat, or that no comparison needs.
 _APART = frozenset(
     {"properties", "items", "values", "required", "description", "title", "examples", "$comment"}
     | {"$defs", "definitions", "type", "format", "anyOf", "oneOf", "allOf"}
@@ -46,8 +46,8 @@ class SchemaField:
     Args:
         path: the names from the root, such as `("lines[]", "sku")`; of the fields of a definition,
             the first name is that of the definition, such as `#Line`.
-        type: what the schema says of the values, without what the fields below say.
-        doc: what the schema says for people.
+        type: the type of the values in words; the fields below state the types of members.
+        doc: the description of the field for people.
     """
 
     path: tuple[str, ...]

@@ -38,7 +38,11 @@ def is_number(text: str) -> bool:
 
 
 def read_time(text: str) -> str:
-    """Convert a timestamp to UTC, without trailing zeros; any other text is a ValueError."""
+    """Convert a timestamp to UTC, without trailing zeros.
+
+    Raises:
+        ValueError: the text is no timestamp.
+    """
     if len(text) > _LONGEST_TIME:
         raise ValueError("it is longer than any timestamp that is kept")
     return normal_time(text)

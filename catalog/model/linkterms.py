@@ -98,7 +98,8 @@ _SCOPE = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9\-._~:@]{0,127}){1,6}")
 def names_in_context(name: str) -> tuple[str, dict[str, str]]:
     """The prefix and the map of a link that follows a registry of the Confluent API.
 
-    `name` is the context here of its default context; its other contexts have `<name>.` before.
+    `name` is the local context for the default context of the registry. The names of the other
+    contexts of the registry get the prefix `<name>.` here.
     """
     return f"{name}.", {DEFAULT_GROUP: f"schemagroups/{name}"}
 

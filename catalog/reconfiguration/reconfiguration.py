@@ -1,4 +1,4 @@
-"""Puts a configuration in force: adapts the entities that it concerns, or refuses it.
+"""Puts a configuration in force: adapts the affected entities, or refuses the configuration.
 
 Source: core/model.md, "Creating or Updating the Registry Model". Entities of the node get the
 default values of attributes that became required, as in an update by a client; every further

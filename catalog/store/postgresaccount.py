@@ -153,7 +153,7 @@ def executables_for(account: Account | None) -> Path:
             f"root runs it under the account {account.name}, which cannot reach {programs}, and "
             f"there can be no copy in {_COPIES}: {error.strerror}"
         ) from error
-    # Root runs `initdb` and `pg_ctl` of the copy: no other user may replace them.
+    # Root runs `initdb` and `pg_ctl` of the copy: no other user may replace the two programs.
     if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise EmbeddedPostgresError(f"other users may write to {_COPIES}: remove it")
     return copy / _PROGRAMS

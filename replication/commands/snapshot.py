@@ -58,8 +58,8 @@ def snapshot(
     """Write the digests of a catalog to Parquet files, for `concord reconcile`.
 
     A snapshot has a row for each entity and tombstone, with epoch, digest and signature, without
-    the content. All rows are of one moment. A snapshot can be compared later without the node:
-    `concord reconcile --catalog eu=s3://snapshots/eu --catalog us=https://us.example.com`.
+    the content. All rows show the catalog at one moment. A snapshot can be compared later without
+    the node: `concord reconcile --catalog eu=s3://snapshots/eu --catalog us=https://us.example.com`.
 
     The files are a manifest, parts of up to 200,000 rows, and at the end `_SUCCESS`.
 

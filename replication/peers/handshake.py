@@ -135,7 +135,7 @@ def why_own(context: Context, source: Handshake) -> str:
 
 
 async def describe_other(peer: Client, error: ClientError) -> str:
-    """A server that offers no replication: its kind, and what it has answered instead."""
+    """The kind of a server that offers no replication, and the answer of the server instead."""
     try:
         root = await peer.get("/")
     except ClientError as another:

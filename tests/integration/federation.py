@@ -114,11 +114,14 @@ async def members(
 
 async def link(target: Node, source: Node, **definition: Any) -> dict[str, Any]:
     """Let `target` follow `source`."""
-    body = {"source": source.url, "mode": "pull", **definition}
-    answer = await target.send("POST", "/replication/links", body)
+    return await _add_link(target, {"source": source.url, "mode": "pull", **definition})
+
+
+async def _add_link(node: Node, definition: dict[str, Any]) -> dict[str, Any]:
+    answer = await node.send("POST", "/replication/links", definition)
     assert answer.status == 201, answer.body
-    created: dict[str, Any] = answer.json
-    return created
+    made: dict[str, Any] = answer.json
+    return made
 
 
 def authority_of(node: Node) -> str:
@@ -127,20 +130,14 @@ def authority_of(node: Node) -> str:
 
 async def accept(target: Node, source: Node, **definition: Any) -> dict[str, Any]:
     """Let `target` accept what `source` pushes."""
-    body = {"mode": "accept", "authority": authority_of(source), **definition}
-    answer = await target.send("POST", "/replication/links", body)
-    assert answer.status == 201, answer.body
-    accepted: dict[str, Any] = answer.json
-    return accepted
+    return await _add_link(
+        target, {"mode": "accept", "authority": authority_of(source), **definition}
+    )
 
 
 async def push(source: Node, target: Node, **definition: Any) -> dict[str, Any]:
     """Let `source` push to `target`."""
-    body = {"target": target.url, "mode": "push", **definition}
-    answer = await source.send("POST", "/replication/links", body)
-    assert answer.status == 201, answer.body
-    made: dict[str, Any] = answer.json
-    return made
+    return await _add_link(source, {"target": target.url, "mode": "push", **definition})
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]], timeout_seconds: float = 20) -> None:

@@ -40,7 +40,8 @@ async def read_subscription_log(
     Raises:
         ChangesDropped: entries after the position are no longer in the log.
     """
-    # Without entries, a row still tells the begin of the log: one statement, one state of both.
+    # One statement reads the entries and the begin of the log, so that both are of the same state;
+    # without entries, a row still tells the begin.
     rows = await connection.fetch(_queries.read, after.txid, after.seq, limit)
     begin = Position(rows[0]["dropped_txid"], rows[0]["dropped_seq"])
     if after < begin:

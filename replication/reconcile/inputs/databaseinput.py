@@ -35,7 +35,7 @@ _LINKS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseInput:
-    """The database of a node that may be stopped. All rows are of one moment.
+    """The database of a node that may be stopped. All rows show the database at one moment.
 
     The database may be a standby, and the role may be read-only. The role needs SELECT on the
     tables `entities`, `tombstones`, `documents`, `node`, `links`, `changes`, `incarnations` and
