@@ -4,8 +4,9 @@ A feed shows the newest state of an entity, so it may skip epochs, and skipped e
 gap is a stream that does not go on where it was read to: changes may have been missed there.
 
 Spark keeps the state of each origin, and takes offsets and states together into its checkpoint. A
-batch that is executed again after a crash writes its file of findings again, under the same name:
-each finding is in the files once.
+batch that is executed again after a crash may read later states of a node, and find something else.
+Its file keeps the findings of the first execution and gets the new findings; no later batch raises
+a finding of the first execution again.
 """
 
 from __future__ import annotations
@@ -236,20 +237,28 @@ class StreamWatch:
         found = changes.groupBy("authority", "origin").applyInPandasWithState(
             judge, columns, "watch string", "append", GroupStateTimeout.ProcessingTimeTimeout
         )
+        # Spark executes only the last batch again, so an older file repeats no finding.
+        files = sorted((self.directory / FINDINGS).glob("batch-*.parquet"))
+        write = partial(self._write, last=files[-1] if files else None)
         return (
-            found.writeStream.foreachBatch(self._write)
+            found.writeStream.foreachBatch(write)
             .option("checkpointLocation", str(self.directory / CHECKPOINT))
             .trigger(processingTime=f"{int(1000 * self.every_seconds)} milliseconds")
             .start()
         )
 
-    def _write(self, batch: DataFrame, number: int) -> None:
+    def _write(self, batch: DataFrame, number: int, *, last: Path | None) -> None:
         found = [StreamFinding(**row.asDict()) for row in batch.collect()]
+        file = self.directory / FINDINGS / f"batch-{number:012}.parquet"
+        if last is not None:
+            before = [StreamFinding(**row) for row in pq.read_table(last).to_pylist()]
+            known = {each.id for each in before}
+            found = [each for each in found if each.id not in known]
+            if file == last:
+                found = [*before, *found]
         if not found:
             return
-        # Spark repeats a batch under its number after a crash, and the file is then replaced.
         # The rename shows a reader a whole file or none.
-        file = self.directory / FINDINGS / f"batch-{number:012}.parquet"
         table = pa.Table.from_pylist([asdict(each) for each in found], _COLUMNS)
         pq.write_table(table, file.with_suffix(".part"), compression="zstd")
         file.with_suffix(".part").replace(file)
