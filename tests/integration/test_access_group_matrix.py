@@ -168,11 +168,11 @@ async def test_every_route_is_known_to_concern_groups_or_not(node: Node) -> None
 async def test_a_role_in_groups_passes_where_it_can_matter_at_all(node: Node, role: Role) -> None:
     caller, wrong = await limited(node, role), []
     permitted = PATH_PERMISSIONS[role] | PATH_PERMISSIONS["reader"]
+    needs = needs_of(node.client.app)
     for method, path, resource in requests_of(node):
         if not is_of_the_catalog(resource.canonical):
             continue
-        needs = needs_of(node.client.app)[resource.canonical]
-        need = needs.get(method, needs["*"])
+        need = needs[resource.canonical].get(method, needs[resource.canonical]["*"])
         passes = method == hdrs.METH_OPTIONS or isinstance(need, Anyone) or need in permitted
         answer = await send(node, method, path, caller)
         # The configuration, and what is in no group, is refused by the handler.

@@ -112,10 +112,9 @@ async def test_a_role_passes_exactly_where_the_table_says(
     node: Node, tokens: dict[Role | None, str], role: Role | None
 ) -> None:
     permitted = frozenset[Permission]() if role is None else PERMISSIONS[role]
-    wrong = []
+    needs, wrong = needs_of(node.client.app), []
     for method, path, resource in requests_of(node):
-        needs = needs_of(node.client.app)[resource.canonical]
-        need = needs.get(method, needs["*"])
+        need = needs[resource.canonical].get(method, needs[resource.canonical]["*"])
         passes = method == hdrs.METH_OPTIONS or isinstance(need, Anyone) or need in permitted
         answer = await send(node, method, path, tokens.get(role))
         if is_refused(answer) is passes:
