@@ -95,8 +95,9 @@ IDENTITY: web.RequestKey[Identity] = web.RequestKey("identity", Identity)
 
 
 def identity_of(request: web.Request) -> Identity:
-    """The caller of a request that has passed the access control."""
-    # Open nodes, operations that ask for no caller, and refused credentials leave no identity.
+    """The caller of a request; everybody if the access control has stored no identity."""
+    # It stores none on an open node, for an operation without a caller, and for a caller whose
+    # credentials are refused: the error answer and the audit log ask for the identity, too.
     identity: Identity = request.get(IDENTITY, EVERYBODY)
     return identity
 

@@ -257,7 +257,8 @@ class WriteFlags:
     """The flags of a write.
 
     `epoch` is the required epoch of an entity to be deleted; `ignore` names the parts of the
-    body to ignore; `default` is the id of the new default version, or a word for a version.
+    body to ignore; `default` is the id of the new default version, `request` (the version of the
+    request) or `null` (the newest version).
     """
 
     epoch: int | None = None

@@ -12,8 +12,8 @@ from catalog.client.errors import ClientError
 
 # The attributes that mark a document of the newest edition (documents/migration.py).
 _ROOT_NAMES = ("specversion", "xid")
-# Servers accept request lines of about 8 KiB, percent-encoded. A node accepts 32 expressions, and
-# a resource needs two.
+# Servers accept request lines of about 8 KiB, so filters have fewer characters before they are
+# percent-encoded. A node accepts 32 expressions, and the filter of a resource has two.
 _LONGEST_FILTERS = 5_000
 _MOST_FILTERS = 16
 _MOST_NAMES = 4
@@ -141,7 +141,7 @@ class ExportCalls(EntityCalls):
 
         Args:
             groups: the groups by plural of the type and by id.
-            overwrite: ignore the epochs of the groups.
+            overwrite: ignore every epoch in `groups`, also those of resources and versions.
             dry_run: do not write, but return the same answer and errors.
 
         Returns:

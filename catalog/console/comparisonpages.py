@@ -114,7 +114,7 @@ def _matrix(report: Reconciliation) -> list[tuple[FindingName, list[int]]]:
 
 
 async def show_comparison_finding(page: ConsolePage) -> web.Response:
-    """A difference with both sides as they are now, and what settles it."""
+    """A page about a difference: both catalogs' present entities, and what the operator can do."""
     sides, reports = await asyncio.gather(_sides_of(page), reports_for(page))
     report = _report_in(page, reports)
     compared = {each.name: each for each in report.compared}

@@ -17,7 +17,7 @@ class Limits(BaseSettings):
     # Requests
     requests_per_second: NonNegativeFloat | None = Field(None, le=10**6)
     """Requests of one known caller in a second, on average, in each process of the node; 0 sets no
-    limit. Unset is 500, and none on a node that is open
+    limit. Unset is 500, or no limit on an open node
     """
     address_requests_per_second: NonNegativeFloat | None = Field(None, le=10**6)
     """The same for all requests without a credential from one IPv4 address or one IPv6 network of

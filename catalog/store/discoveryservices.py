@@ -65,7 +65,10 @@ async def fold(connection: Connection, names: Iterable[str]) -> dict[str, str]:
 
 
 async def find_underived(connection: Connection) -> list[Origin]:
-    """Read the origins of services whose derived ids are not stored yet."""
+    """Read the origins of endpoints that are shown as services, and have no stored service id yet.
+
+    Excluded are endpoints whose own id is the id of the service.
+    """
     rows = await connection.fetch(_queries.find_underived)
     return [Origin(row["authority"], row["origin"]) for row in rows]
 

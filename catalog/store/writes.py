@@ -28,7 +28,7 @@ from catalog.store.searchindex import word_rows
 T = TypeVar("T")
 
 _queries = Queries("writes")
-# A driver encodes the parameters of a statement without a pause.
+# The driver encodes the parameters of a statement at once, and blocks the event loop meanwhile.
 _TOMBSTONES_AT_ONCE = 2_000
 
 

@@ -199,7 +199,10 @@ class Apply(Composer):
         )
 
     async def _read_owned(self, connection: Connection) -> set[str]:
-        """The members of the set that belong to no other set and are not in the documents."""
+        """The xids to prune: the members of the applied set that the applied documents lack.
+
+        Members that belong to another set, too, are excluded.
+        """
         name = self.ownership.set
         due = {*await store.members_of(connection, name)} - self._wanted
         return due - await store.claimed_by_others(connection, name, due)

@@ -176,8 +176,8 @@ class GroupCommit:
                     patience_seconds=_PATIENCE_SECONDS,
                 )
             except Exception as error:
-                # Errors of the commit are not caught: the writes may be in the database already,
-                # and must not be applied again.
+                # An error of the commit, which is the end of the outer block, is not caught here:
+                # the writes may be in the database already, and must not be applied again.
                 raise _Unfit from error
 
 

@@ -26,9 +26,9 @@ from replication.store.copies import load_with_ancestors
 from replication.store.loghistory import read_cursor, why_lost
 
 # A committed change stays hidden while an older transaction is open, and the end of the older
-# transaction sends no signal: so while a change is hidden, read again soon, then less often.
+# transaction sends no signal: so while a change is hidden, read again soon, then less often. In seconds.
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 5.0
-# The readers woken at once, before other tasks of the event loop have their turn.
+# After each so many woken readers, other tasks of the event loop have their turn.
 _WOKEN_AT_ONCE = 2
 # Waiting readers share pages, so the limit of a reader is rounded down to a common limit.
 _SHARED_LIMITS = (1000, 100, 10, 1)

@@ -155,7 +155,8 @@ class Expectation:
             raise Unfit(f"{copy.origin} came as that of {copy.authority}")
         if group_path(copy.origin) != self.xid:
             raise Unfit(f"{copy.origin} is not in the group")
-        # The giver has to sign both kinds of copies.
+        # If the taker has keys of the giver, the giver has to sign its tombstones and the copies
+        # that are to be the taker's.
         keys = self.trust.keys.get(self.giver)
         fault = "" if keys is None else Trust(keys={copy.authority: keys}).fault_of(copy)
         if fault:

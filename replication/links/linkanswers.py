@@ -178,7 +178,11 @@ def link_answer(link: Link) -> LinkAnswer:
 
 
 def progress_of(traffic: LinkTraffic, now: datetime) -> CompleteCopy | None:
-    """The progress of the last complete copy; `None` if no complete copy was begun."""
+    """The progress of the complete copy that was begun last; `None` if none was begun.
+
+    Args:
+        now: the present time, for the estimate of the seconds that the copy still takes.
+    """
     if traffic.copyat is None:
         return None
     # Deletions come besides the entities that the source has counted.

@@ -134,8 +134,8 @@ async def check_pin(
     """Refuse a source that may not be pinned to an authority.
 
     Raises:
-        SourceUnusable: a second source is pinned to the authority, or the operator needs to name
-            the authority.
+        SourceUnusable: another link's source is pinned to the authority already, or the operator
+            has not named the authority, which this node knows already.
     """
     if authority is None or definition.sends:
         return

@@ -369,7 +369,7 @@ class PushedCopies(LinkSource, LinkPeer):
         return Start(cursor=saved or "", is_copied=True)
 
     async def everything(self, after: str | None) -> AsyncGenerator[CopyPage]:
-        """An empty page: the other catalog sends every copy by requests."""
+        """Yield an empty page once: the other catalog sends the copies in requests to this node."""
         yield CopyPage()
 
     async def changes(self, cursor: str) -> AsyncGenerator[CopyPage]:

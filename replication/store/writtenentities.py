@@ -43,7 +43,7 @@ async def load_at(connection: Connection, link: str, holders: Iterable[str]) -> 
 
 
 async def load_below(connection: Connection, link: str, group: str) -> list[WrittenEntity]:
-    """Read the entities that a link has written in the resources of a group."""
+    """Read what a link has written below a group: its resources and their versions."""
     rows = await connection.fetch(_queries.below, link, group)
     return [_written_from(row) for row in rows]
 

@@ -31,9 +31,9 @@ EVERYWHERE: BucketRanges = ((0, BUCKETS),)
 _FEW_ROWS = 1000
 _DIGESTS = "/replication/digests"
 _MOST_DIFFERING = 100_000
-# The most merged buckets of one answer.
+# Of one answer about buckets that are merged into larger ones.
 _MOST_MERGED = 1 << 14
-# The most buckets of a list of rows.
+# The most buckets whose rows are listed by one request.
 _MOST_LISTED = 1 << 11
 _MOST_EPOCH = 2**62
 

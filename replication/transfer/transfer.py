@@ -127,7 +127,7 @@ class LinkSink:
         raise NotImplementedError
 
     def told(self, total: Applied) -> tuple[str, str]:
-        """The event of a complete copy in the history of the link, and its details."""
+        """The name and the text of the history event that a finished complete copy leaves."""
         raise NotImplementedError
 
 
@@ -230,7 +230,7 @@ class Transfer:
         return cursor, total
 
     def told(self, found: DigestComparison | None, total: Applied) -> tuple[str, str]:
-        """The event of a copy in the history of a link, and its details."""
+        """The name and the text of the history event that a finished copy leaves."""
         event, detail = self.sink.told(total)
         if found is None:
             return event, detail
