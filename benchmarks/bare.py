@@ -22,7 +22,7 @@ import uvloop
 from aiohttp import web
 
 from catalog.settings import Settings
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 
 _TABLES = """
     CREATE TABLE IF NOT EXISTS entities (xid text PRIMARY KEY, attributes jsonb NOT NULL);

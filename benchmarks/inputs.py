@@ -25,7 +25,7 @@ from benchmarks.size import Size
 from benchmarks.table import print_left_out
 from catalog.client import Client
 from catalog.operations.links import NewLink
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 from replication.reconcile.bucketplan import ROWS_PER_READ, split
 from replication.reconcile.digestrows import ALL_BUCKETS, CSV_COLUMNS
 from replication.reconcile.inputs.input import parse_inputs

@@ -18,8 +18,8 @@ from benchmarks.syntheticcatalogs import CATALOGS, write_catalogs
 from replication.reconcile.bucketplan import BucketPlan, plan_of
 from replication.reconcile.catalogs import survey
 from replication.reconcile.compare import Stages, compare
-from replication.reconcile.session import open_session
 from replication.reconcile.sparkengine import SparkEngine, hashed, snapshot_rows
+from replication.reconcile.sparksession import open_session
 
 _ROWS = 10_000_000
 _QUICK_ROWS = 1_000_000

@@ -19,7 +19,7 @@ from benchmarks.processor import family_seconds
 from benchmarks.size import FULL, Size
 from benchmarks.syntheticcatalogs import CATALOGS, write_catalogs
 from replication.reconcile.inputs.snapshotinput import SnapshotInput
-from replication.reconcile.session import open_session
+from replication.reconcile.sparksession import open_session
 from tests.spark.cluster import running_cluster
 
 _ROWS, _QUICK_ROWS = 10_000_000, 1_000_000

@@ -45,9 +45,9 @@ from catalog.commands.nodedatabase import read_settings
 from catalog.commands.rootgroup import Help, RootGroup, Token, warn_of_misspelt_variables
 from replication.commands import (
     comparisons,
+    definelinks,
     federation,
     handover,
-    linkdefinition,
     links,
     reconcile,
     recover,
@@ -92,7 +92,7 @@ for single in (
     *(snapshot.app, watch.app, federation.app),
 ):
     app.add_typer(single)
-links.app.add_typer(linkdefinition.app)
+links.app.add_typer(definelinks.app)
 reconcile.app.add_typer(comparisons.app)
 for name, group, short_help in (
     ("link", links.app, "Follow other catalogs, push to them, or accept what they push."),

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from catalog.client import ClientError
 from catalog.context import CONTEXT, Context
-from catalog.http.outbound import open_session
+from catalog.http.outboundconnections import open_session
 from catalog.http.route import model_response
 from catalog.model.caller import Author, Caller
 from catalog.model.credentials import PeerCredential
@@ -33,7 +33,7 @@ from catalog.operations.links import (
 )
 from catalog.store import links, linksources
 from catalog.store.links import Link, LinkDefinition
-from replication.links import linkdefinitions
+from replication.links import linkdefinitionchecks
 from replication.links.linkanswers import advice_about, answer_link, existing_link, link_answer
 from replication.links.linkrunner import LinkRunner
 from replication.links.links import check_not_paused
@@ -42,8 +42,8 @@ from replication.peers.linkerrors import describe
 from replication.peers.peeraccess import PeerAccess, given_credential
 from replication.sinks.owncatalog import OwnCatalog, try_feed, try_topic, try_walk
 from replication.sinks.peersink import PeerSink
-from replication.sinks.push import find_target
 from replication.sinks.pushedcopies import PushedCopies
+from replication.sinks.pushrequests import find_target
 from replication.sinks.serversink import ServerSink
 from replication.sinks.topicsink import TopicSink, try_to_publish
 from replication.sources.feedsource import FeedSource
@@ -154,7 +154,7 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
     an authority.
     """
     context = request[CONTEXT]
-    definition = linkdefinitions.checked_definition(context, body, request.path)
+    definition = linkdefinitionchecks.checked_definition(context, body, request.path)
     id = body.id or uuid.uuid4().hex[:12]
     given = given_credential(body, definition, context.settings, request.path)
     credential = given or PeerCredential()
@@ -166,9 +166,9 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
         try:
             definition, found = await _find(context, definition, access, is_named=is_named)
         except ClientError as error:
-            raise linkdefinitions.unusable_now(definition, request.path, error) from error
-        linkdefinitions.check_members(definition.mode, body, request.path)
-        definition = linkdefinitions.with_context(definition)
+            raise linkdefinitionchecks.unusable_now(definition, request.path, error) from error
+        linkdefinitionchecks.check_members(definition.mode, body, request.path)
+        definition = linkdefinitionchecks.with_context(definition)
     authority = body.authority
     if found is not None and authority is not None and definition.terms.is_nameless:
         found = found.model_copy(update={"authority": authority})
@@ -176,7 +176,7 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
         authority = authority or found.authority
     if found is not None and found.authority != authority:
         fault = f"it claims to be {found.authority}, not {authority}"
-        raise linkdefinitions.unusable(definition, request.path, fault)
+        raise linkdefinitionchecks.unusable(definition, request.path, fault)
     if query.dryrun:
         unsaved = Link(id=id, definition=definition, authority=authority)
         asking = with_credential(unsaved, context.keys, credential)
@@ -184,7 +184,7 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
         return model_response(tried)
     # Peers are asked before the transaction, since a slow one would hold its connection.
     async with context.database.transaction() as connection:
-        await linkdefinitions.check_number(connection, context, request.path)
+        await linkdefinitionchecks.check_number(connection, context, request.path)
         if definition.terms.needs == "authority" and (
             other := await links.get_acceptance(connection, body.authority or "")
         ):
@@ -195,10 +195,10 @@ async def create_link(request: web.Request, body: NewLink, query: NewLinkQuery) 
             found = found.model_copy(update={"followedby": others})
         link = await links.create(connection, id, definition, authority)
         if link is None:
-            raise await linkdefinitions.id_taken(connection, request, id)
+            raise await linkdefinitionchecks.id_taken(connection, request, id)
         link = await save_credential(connection, context.keys, link, credential)
         is_named = body.authority is not None
-        await linkdefinitions.check_pin(
+        await linkdefinitionchecks.check_pin(
             connection, request, id, definition, authority, is_named=is_named
         )
         await trust_with_link(connection, definition, authority, request.path)
@@ -250,11 +250,11 @@ async def _try(request: web.Request, link: Link, *, name: str) -> DryRunAnswer:
             found = await preview()
     except ClientError as error:
         fault = describe(error, definition.peer)
-        raise linkdefinitions.unusable(definition, request.path, fault) from error
+        raise linkdefinitionchecks.unusable(definition, request.path, fault) from error
     except TimeoutError as error:
         fault = f"it could not be read within {seconds:.0f} seconds"
         hint = "Try the link with a narrower scope (`--scope`)."
-        raise linkdefinitions.unusable(definition, request.path, fault, hint) from error
+        raise linkdefinitionchecks.unusable(definition, request.path, fault, hint) from error
     if found is None:
         return DryRunAnswer(isdecided=False, reason=_UNDECIDED)
     named = replace(link, id=name)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from catalog.http.route import Route
 from catalog.operations import links as declared
 from replication import federation, modes
-from replication.feed import cards, digests, feed, followers
+from replication.feed import cards, digestrequests, feedrequests, followers
 from replication.handover import handoverrequests
 from replication.links import linkanswers, links
 from replication.peers import handshake, keyhistories, peerchecks
-from replication.recovery import comparisonreports, recovery
+from replication.recovery import comparisonreports, recoveryrequests
 from replication.signing import signing
 from replication.sinks import pushedcopies
 from replication.sources import notifications
@@ -19,8 +19,8 @@ from replication.sources import notifications
 routes: Sequence[Route] = (
     *handshake.routes,
     *peerchecks.routes,
-    *feed.routes,
-    *digests.routes,
+    *feedrequests.routes,
+    *digestrequests.routes,
     *followers.routes,
     *cards.routes,
     *comparisonreports.routes,
@@ -37,7 +37,7 @@ routes: Sequence[Route] = (
     *linkanswers.routes,
     *federation.routes,
     *pushedcopies.routes,
-    *recovery.routes,
+    *recoveryrequests.routes,
     *handoverrequests.routes,
     *keyhistories.routes,
     *signing.routes,

@@ -10,7 +10,7 @@ import structlog
 
 from catalog.client import ClientError
 from catalog.context import Context
-from catalog.http.outbound import open_session
+from catalog.http.outboundconnections import open_session
 from catalog.store import links
 from catalog.store.configuration import CONFIGURATION_CHANNEL
 from catalog.store.database import Connection

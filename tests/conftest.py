@@ -198,7 +198,7 @@ def has_engine() -> bool:
 
 
 def _embedded() -> Iterator[str]:
-    from catalog.store.embedded import start_embedded
+    from catalog.store.embeddedpostgres import start_embedded
 
     directory = _quickest_directory() / f"concord-test-{secrets.token_hex(8)}"
     server = asyncio.run(start_embedded(directory))

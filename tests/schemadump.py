@@ -10,7 +10,7 @@ from pathlib import Path
 import asyncpg
 
 from catalog import store
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 from catalog.store.postgresaccount import executables
 from catalog.store.schemamigration import migrate
 

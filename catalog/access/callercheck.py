@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from catalog.model.roles import ISSUER, Who
 from catalog.settings.settings import Settings
-from catalog.settings.settingvalues import is_loopback
+from catalog.settings.settingtypes import is_loopback
 from catalog.store.accessrules import read_known_rules
 from catalog.store.accesstokens import count_tokens
 from catalog.store.database import Database

@@ -19,12 +19,12 @@ from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 from joserfc.jwt import JWTClaimsRegistry
 
+from catalog.access.accessrules import SettingRoles
 from catalog.access.identity import Identity
-from catalog.access.rules import SettingRoles
 from catalog.client.connection import read_limited
 from catalog.client.errors import ResponseTooLarge
-from catalog.http.outbound import open_session
-from catalog.http.outboundaddress import why_endpoint_refused
+from catalog.http.allowedaddresses import why_endpoint_refused
+from catalog.http.outboundconnections import open_session
 from catalog.model.concorderrors import IssuerAway
 from catalog.model.masking import described
 from catalog.settings import Settings

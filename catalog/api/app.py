@@ -44,10 +44,10 @@ from catalog.load.limiter import Bytes, Share
 from catalog.model.errors import ActionNotSupported
 from catalog.model.roles import Permission
 from catalog.operations.operation import ANY_METHOD, READING, Operation
-from catalog.subscriptions.consents import CALLBACK_RATE, callback_rate
 from catalog.subscriptions.eventstreams import add_event_streams
 from catalog.subscriptions.eventstreams import routes as event_streams
 from catalog.subscriptions.requests import routes as subscriptions
+from catalog.subscriptions.webhookconsent import CALLBACK_RATE, callback_rate
 from catalog.telemetry.processmetrics import Tally
 from catalog.web.door import Door, finish, renew
 

@@ -41,7 +41,7 @@ from catalog.store.revisions import (
     read_change,
     read_newest_changes,
 )
-from catalog.writing.permission import check_writes
+from catalog.writing.writescope import check_writes
 
 _END = Position.end_of(2**63 - 1)
 _OF_CHANGE = ("xid", "kind", "action", "epoch", "changed", "authority", "origin")

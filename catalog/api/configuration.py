@@ -20,10 +20,10 @@ from catalog.api.requestflags import Inline, read_flags
 from catalog.api.requesttarget import RequestTarget
 from catalog.client.connection import read_limited
 from catalog.context import CONTEXT
+from catalog.http.allowedaddresses import why_refused
 from catalog.http.body import parse_json, read_object
 from catalog.http.conditions import check_tag, strong_tag
-from catalog.http.outbound import open_session
-from catalog.http.outboundaddress import why_refused
+from catalog.http.outboundconnections import open_session
 from catalog.http.responses import interaction_headers, json_response, to_json
 from catalog.load.workthread import aside, in_thread
 from catalog.model import errors

@@ -40,7 +40,7 @@ from catalog.model.xid import key_in
 from catalog.store import entities as store
 from catalog.store.database import Connection
 from catalog.store.entities import find_by_key
-from catalog.writing.transaction import Condition
+from catalog.writing.writetransaction import Condition
 
 _SET = frozenset(CONFIGURABLE)
 

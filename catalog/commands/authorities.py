@@ -38,7 +38,7 @@ async def client_at(url: str) -> AsyncIterator[Client]:
         CommandError: the URL is not an HTTP URL, or contains credentials.
     """
     from catalog.client import Client, Retry
-    from catalog.http.outbound import open_session
+    from catalog.http.outboundconnections import open_session
 
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:

@@ -132,7 +132,7 @@ def _account() -> str:
 async def dsn_of(settings: Settings) -> AsyncIterator[str]:
     """The URL of a node's database, without migration; an embedded server runs in the context."""
     from catalog.store.connections import EmbeddedPostgresError
-    from catalog.store.embedded import start_embedded
+    from catalog.store.embeddedpostgres import start_embedded
 
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value()

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from aiohttp import hdrs, web
 
-from catalog.access.codelogin import CodeLogin, LoginAttempt, LoginFailed, ProviderTokens
+from catalog.access.oidclogin import CodeLogin, LoginAttempt, LoginFailed, ProviderTokens
 from catalog.client.errors import Refused
 from catalog.console import sessions
 from catalog.console.actions import read_form

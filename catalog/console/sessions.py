@@ -19,11 +19,11 @@ import orjson
 from aiohttp import hdrs, web
 from yarl import URL
 
-from catalog.access.codelogin import CodeLogin, LoginFailed, ProviderTokens
+from catalog.access.oidclogin import CodeLogin, LoginFailed, ProviderTokens
 from catalog.context import CONTEXT
 from catalog.keys.keyring import EncryptionKey, KeyRing, SecretPlace
 from catalog.model.concorderrors import OriginRefused
-from catalog.settings.settingvalues import is_loopback
+from catalog.settings.settingtypes import is_loopback
 from catalog.store import consolesessions
 
 _FORM = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)

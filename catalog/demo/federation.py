@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from catalog.client import Client
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 from catalog.store.postgresaccount import temporary_directory
 
 _START_SECONDS = 60

@@ -20,7 +20,7 @@ from catalog.formats.documenttext import (
     read_payload,
 )
 from catalog.formats.json_assertions import SchemaPart
-from catalog.formats.json_evolution import obstacle
+from catalog.formats.json_compatibility import obstacle
 
 # The URIs of the published versions of JSON Schema.
 DIALECTS: Mapping[str, str] = {
@@ -45,7 +45,7 @@ def validate(format: str, document: bytes) -> str:
 
 
 def compare(format: str, older: bytes, newer: bytes, direction: str) -> str:
-    """Compare the values that the schemas accept; see `json_evolution`."""
+    """Compare the values that the schemas accept; see `json_compatibility`."""
     parts = _read(format, older), _read(format, newer)
     writer, reader = parts if direction == "backward" else (parts[1], parts[0])
     return obstacle(writer, reader)

@@ -13,7 +13,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from catalog.model.concorderrors import PreconditionFailed
 from catalog.model.errors import NotFound
 from catalog.store.database import Connection
-from catalog.writing.transaction import Condition
+from catalog.writing.writetransaction import Condition
 
 _TAG = re.compile(r'(W/)?("[^"]*")')
 # The prefixes of headers with metadata: of the native API, and of edition 0.4.

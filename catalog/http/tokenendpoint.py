@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from catalog.client.connection import read_limited
 from catalog.client.errors import ClientError
-from catalog.http.outboundaddress import why_endpoint_refused
+from catalog.http.allowedaddresses import why_endpoint_refused
 from catalog.model.backoff import parse_retry_after
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.credentials import OAuthClient, RefreshGrant

@@ -25,8 +25,8 @@ from catalog.store.entities import CrossReference
 from catalog.store.locks import Touched
 from catalog.store.writes import Write
 from catalog.writing.decider import Decider
-from catalog.writing.transaction import touched_by
 from catalog.writing.validation import DocumentChecker
+from catalog.writing.writetransaction import touched_by
 
 HERE = "urn:concord:lint"
 # The capabilities of a fresh node.

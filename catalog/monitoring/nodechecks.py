@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from catalog.http.outbound import probe_endpoint
-from catalog.http.outboundaddress import split_hosts
+from catalog.http.allowedaddresses import split_hosts
+from catalog.http.outboundconnections import probe_endpoint
 from catalog.model.confluentattribute import CONFLICTS_ADVICE
 from catalog.model.connectionfailure import why_unreachable
 from catalog.model.masking import described
@@ -23,7 +23,7 @@ from catalog.model.sinkterms import DEFAULT_PORTS
 from catalog.monitoring.diagnosis import Check, CheckedNode, Diagnosis, Level
 from catalog.settings.keyfile import KeyFile, KeysUnusable
 from catalog.settings.settings import FEED_CONNECTIONS, Settings
-from catalog.settings.settingvalues import is_loopback
+from catalog.settings.settingtypes import is_loopback
 from catalog.store import monitoring, schemaids
 from catalog.store.clockpoints import read_jumps
 from catalog.store.monitoring import Row, StoredFigures, read_figures

@@ -48,7 +48,7 @@ from catalog.settings.settingsfile import record_settings
 from catalog.store.connections import PoolSizes
 from catalog.store.database import Database
 from catalog.store.databasewatch import Revive, Watch, leave_alone
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 from catalog.store.statistics import Statistics
 from catalog.telemetry.tracing import open_tracing
 

@@ -22,7 +22,7 @@ from yarl import URL
 from catalog.keys.keyring import EncryptionKey, parse_keys
 from catalog.model.roles import RoleRule
 from catalog.settings.limits import Limits
-from catalog.settings.settingvalues import (
+from catalog.settings.settingtypes import (
     Algorithms,
     HostNames,
     Issuers,

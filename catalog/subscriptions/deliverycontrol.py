@@ -41,8 +41,8 @@ from catalog.subscriptions.sinks.sink import SinkAnswer, SinkRefused, Sinks, out
 from catalog.subscriptions.stored import deadletters as store
 from catalog.subscriptions.stored import subscriptions
 from catalog.subscriptions.stored.deliveryattempts import page_attempts
-from catalog.subscriptions.stored.sinkconsents import is_missing
 from catalog.subscriptions.stored.subscriptions import Subscription
+from catalog.subscriptions.stored.webhookconsents import is_missing
 
 _MOST_CAUSES = 100
 _WAITING = "Have the earlier ones of its subject delivered again, or delete them."

@@ -16,9 +16,9 @@ from aiohttp import web
 from catalog.access.creatorrights import creator_of
 from catalog.audit.auditlog import AUDIT_SOURCE
 from catalog.context import CONTEXT, Context
+from catalog.http.allowedaddresses import split_hosts, why_endpoint_refused, why_refused
 from catalog.http.body import read_body
 from catalog.http.flags import next_page, page_limit
-from catalog.http.outboundaddress import split_hosts, why_endpoint_refused, why_refused
 from catalog.http.route import Route, checked, model_response
 from catalog.keys.keyring import SecretUnreadable
 from catalog.model.concorderrors import LimitExceeded, LimitReached
@@ -51,7 +51,6 @@ from catalog.subscriptions.answers import (
     read_addressed,
     subscription_answer,
 )
-from catalog.subscriptions.consents import first_state, post_consent, take_consent
 from catalog.subscriptions.delivery.filters import FilterError, compile_filters, count_conditions
 from catalog.subscriptions.preview import page_about, try_definition
 from catalog.subscriptions.signingkeys import add_signing_key, end_signing_key, ensure_keys
@@ -65,6 +64,7 @@ from catalog.subscriptions.stored.subscriptions import (
     Subscription,
     SubscriptionDefinition,
 )
+from catalog.subscriptions.webhookconsent import first_state, post_consent, take_consent
 
 _STARS = f"{MASK} keeps a stored value while the sink stays the same; here it stands for none"
 _NONE_STORED = (

@@ -15,7 +15,7 @@ from catalog.store.database import Connection
 from catalog.store.locks import MustBeginAgain, Touched
 from catalog.writing import versionorder
 from catalog.writing.outcome import Outcome
-from catalog.writing.transaction import MANY_ENTITIES, Composer, touched_by
+from catalog.writing.writetransaction import MANY_ENTITIES, Composer, touched_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from catalog.store.locks import MustBeginAgain
 from catalog.writing.crossreferences import target_in
 from catalog.writing.documentchecks import CheckedRequests, KnownResults
 from catalog.writing.outcome import Outcome
-from catalog.writing.transaction import Composed, WriteTransaction
+from catalog.writing.writetransaction import Composed, WriteTransaction
 
 # Larger interactions would delay the rest of a batch.
 _MOST_ENTITIES = 8

@@ -38,8 +38,8 @@ from catalog.writing.content import StoredContent
 from catalog.writing.decider import Decider
 from catalog.writing.documentchecks import KnownResults, RequestChecks
 from catalog.writing.outcome import Outcome
-from catalog.writing.permission import check_interaction, check_writes, seen_among
-from catalog.writing.transaction import (
+from catalog.writing.writescope import check_interaction, check_writes, seen_among
+from catalog.writing.writetransaction import (
     CLOSED_TO_CLIENTS,
     Composer,
     Condition,

@@ -29,7 +29,7 @@ from catalog.writing.documentchecks import CheckedRequests
 from catalog.writing.groupcommit import GroupCommit, is_small
 from catalog.writing.outcome import Outcome
 from catalog.writing.separatewrite import SeparateWrite
-from catalog.writing.transaction import (
+from catalog.writing.writetransaction import (
     Composed,
     Composer,
     Condition,

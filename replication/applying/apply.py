@@ -34,7 +34,7 @@ from catalog.store.locks import (
 )
 from catalog.store.writes import Write, write
 from catalog.telemetry.tracing import TraceSpans
-from catalog.writing.permission import check_writes
+from catalog.writing.writescope import check_writes
 from replication.applying.deletionlimit import asking, count_losses
 from replication.deciding.batch import (
     BatchDecision,
@@ -58,7 +58,7 @@ from replication.deciding.placement import (
     rewrite_copies,
 )
 from replication.deciding.provenance import Policy, policy_within
-from replication.signing.signaturechecks import read_trust, verify_ahead
+from replication.signing.copyverification import read_trust, verify_ahead
 from replication.store import copies as stored_copies
 from replication.store import doubtedcopies, linkconflicts
 from replication.store.handovers import read_reservations

@@ -74,7 +74,7 @@ def watch(
     from replication.reconcile.inputs.input import parse_inputs
     from replication.reconcile.inputs.nodeinput import NodeInput
     from replication.reconcile.results import notify_found
-    from replication.reconcile.session import open_session, spark_errors
+    from replication.reconcile.sparksession import open_session, spark_errors
     from replication.reconcile.streamwatch import StreamWatch
     from replication.reconcile.topology import topology_of
 

@@ -16,7 +16,7 @@ from catalog.model.entity import Entity, Origin
 from catalog.model.xid import group_path, resource_of
 from catalog.store.database import Connection
 from catalog.store.links import LinkDefinition
-from catalog.writing.permission import check_writes
+from catalog.writing.writescope import check_writes
 from replication.deciding.copychecks import Incoming
 from replication.deciding.placement import GroupMapping, NoPlace, mapping_of
 

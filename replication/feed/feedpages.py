@@ -25,8 +25,8 @@ from replication.deciding.provenance import CopyFilter
 from replication.store.copies import load_with_ancestors
 from replication.store.loghistory import read_cursor, why_lost
 
-# A committed change stays hidden while an older transaction is open, and the end of the older
-# transaction sends no signal: so while a change is hidden, read again soon, then less often. In seconds.
+# Pauses in seconds: a committed change stays hidden while an older transaction is open, and the end
+# of the older transaction sends no signal, so the log is read again soon, then less often.
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 5.0
 # After each so many woken readers, other tasks of the event loop have their turn.
 _WOKEN_AT_ONCE = 2

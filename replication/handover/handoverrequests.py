@@ -21,8 +21,8 @@ from aiohttp import web
 from catalog.client import Client, ClientError, Refused
 from catalog.context import CONTEXT, Context
 from catalog.dialects.confluent.contexts import DEFAULT_CONTEXT
+from catalog.http.allowedaddresses import why_refused
 from catalog.http.flags import page_limit
-from catalog.http.outboundaddress import why_refused
 from catalog.http.route import Route, model_response
 from catalog.http.stream import in_pieces, send, stream_share
 from catalog.load.workthread import aside

@@ -51,7 +51,7 @@ from replication.handover.handovercopies import (
     taking_told,
 )
 from replication.peers.linkbounds import Allowance
-from replication.signing.signaturechecks import read_trust, verify_all
+from replication.signing.copyverification import read_trust, verify_all
 from replication.store import copies as stored_copies
 from replication.store import handovers
 from replication.store.handovers import Handover

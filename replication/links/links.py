@@ -43,7 +43,7 @@ from catalog.store import entities, links
 from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
 from replication.deciding.copycontent import side_of
-from replication.links import linkdefinitions
+from replication.links import linkdefinitionchecks
 from replication.links.linkanswers import (
     advice_about,
     answer_link,
@@ -94,17 +94,17 @@ async def replace_link(request: web.Request, body: NewLink) -> LinkAnswer:
     context, id = request[CONTEXT], request.match_info["id"]
     if body.id not in (None, id):
         raise InvalidAttribute(request.path, name="id", error_detail=f'it needs to be "{id}"')
-    definition = linkdefinitions.checked_definition(context, body, request.path)
+    definition = linkdefinitionchecks.checked_definition(context, body, request.path)
     given = given_credential(body, definition, context.settings, request.path)
     async with context.database.transaction() as connection:
         before = await existing_link(connection, request)
-        linkdefinitions.check_not_accepted(before.definition, request.path)
-        linkdefinitions.check_not_accepted(definition, request.path)
+        linkdefinitionchecks.check_not_accepted(before.definition, request.path)
+        linkdefinitionchecks.check_not_accepted(definition, request.path)
         leads_to_another = definition.target != before.definition.target
         is_pinned = definition.terms.has("authority") or not leads_to_another
         kept = before.authority if is_pinned else None
         authority = body.authority or kept
-        await linkdefinitions.check_pin(connection, request, id, definition, authority)
+        await linkdefinitionchecks.check_pin(connection, request, id, definition, authority)
         await trust_with_link(connection, definition, authority, request.path)
         link = await links.replace(connection, before, definition, authority)
         # A credential must be shown only to the peer that it was given for.
@@ -161,7 +161,7 @@ async def change_link(request: web.Request, body: LinkChanges, query: ForceQuery
     same catalog; `?force` skips the check.
     """
     context = request[CONTEXT]
-    given = linkdefinitions.members_of(body, request.path)
+    given = linkdefinitionchecks.members_of(body, request.path)
     async with context.database.acquire() as connection:
         found = await existing_link(connection, request)
     moved: Mapping[str, Any] = _moved_peer(body, found, request.path)
@@ -173,9 +173,9 @@ async def change_link(request: web.Request, body: LinkChanges, query: ForceQuery
         link = await existing_link(connection, request)
         if body.authority is not None:
             # The link begins anew with the new pin.
-            linkdefinitions.check_authority(context, body.authority, request.path)
-            linkdefinitions.check_not_accepted(link.definition, request.path)
-            await linkdefinitions.check_pin(
+            linkdefinitionchecks.check_authority(context, body.authority, request.path)
+            linkdefinitionchecks.check_not_accepted(link.definition, request.path)
+            await linkdefinitionchecks.check_pin(
                 connection, request, link.id, link.definition, body.authority
             )
             pinned = await links.restart(
@@ -205,7 +205,7 @@ async def _redefine(
 ) -> Link | None:
     context = request[CONTEXT]
     definition = replace(before.definition, **moved, **given)
-    linkdefinitions.check_members(definition.mode, body, request.path)
+    linkdefinitionchecks.check_members(definition.mode, body, request.path)
     credential = given_credential(body, definition, context.settings, request.path)
     if credential is not None and not (given or moved):
         return await renew_credential(connection, context.keys, before, credential)
@@ -294,7 +294,7 @@ async def _check_moved(
             _log.info("a link cannot move", link=link.id, url=url, cause=cause_of(error))
             fault = describe(error, url, link.id).rstrip(".")
     if fault:
-        raise linkdefinitions.unusable(definition, subject, fault, _FORCE)
+        raise linkdefinitionchecks.unusable(definition, subject, fault, _FORCE)
 
 
 async def list_conflicts(request: web.Request, page: ConflictQuery) -> web.Response:

@@ -14,7 +14,7 @@ from aiohttp import web
 from catalog import DISTRIBUTION
 from catalog.client import Client, ClientError, Credential, Refused
 from catalog.context import CONTEXT, Context
-from catalog.http.outbound import open_session
+from catalog.http.outboundconnections import open_session
 from catalog.http.route import Route
 from catalog.model.concorderrors import PushNotAccepted, PushOutOfStep
 from catalog.model.digest import DIGEST_VERSION

@@ -22,8 +22,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from catalog.client import CredentialUnusable
 from catalog.context import Context
-from catalog.http.outbound import open_session
-from catalog.http.outboundaddress import why_endpoint_refused
+from catalog.http.allowedaddresses import why_endpoint_refused
+from catalog.http.outboundconnections import open_session
 from catalog.http.tokenendpoint import RefreshFailed, client_token
 from catalog.keys.keyring import SecretUnreadable
 from catalog.model.credentials import (

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from catalog.client import CredentialUnusable
 from catalog.context import CONTEXT
-from catalog.http.outbound import open_session, probe_endpoint
+from catalog.http.outboundconnections import open_session, probe_endpoint
 from catalog.http.route import Route
 from catalog.keys.keyring import SecretUnreadable
 from catalog.model.concorderrors import TooManyAtOnce

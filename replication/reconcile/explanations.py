@@ -19,7 +19,7 @@ import orjson
 
 from catalog.client import Client
 from catalog.operations.reconciliations import FindingName
-from replication.feed.digests import MOST_AUTHORITIES
+from replication.feed.digestrequests import MOST_AUTHORITIES
 from replication.reconcile.catalogs import ReportedLink, SurveyedCatalog
 from replication.reconcile.findings import Difference, Findings
 from replication.reconcile.inputs.input import Input

@@ -199,8 +199,8 @@ class ReconcileJob:
             with closing(DuckdbEngine()) as engine:
                 yield engine
         else:
-            from replication.reconcile.session import open_session, spark_errors
             from replication.reconcile.sparkengine import SparkEngine
+            from replication.reconcile.sparksession import open_session, spark_errors
 
             with ExitStack() as stack:
                 if spark is None:

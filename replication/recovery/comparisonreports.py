@@ -17,7 +17,7 @@ from aiohttp import web
 from catalog.client import ClientError
 from catalog.context import CONTEXT, Context
 from catalog.http.flags import page_limit
-from catalog.http.outbound import open_session
+from catalog.http.outboundconnections import open_session
 from catalog.http.route import Route, model_response
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.errors import NotFound

@@ -21,7 +21,7 @@ from replication.deciding.copychecks import Copy
 from replication.deciding.decide import CONFLICTS
 from replication.feed.feedpages import read_copies
 from replication.peers.linkerrors import may_pass
-from replication.sinks.push import PushFlow, PushRequest, meet_target, requests_for
+from replication.sinks.pushrequests import PushFlow, PushRequest, meet_target, requests_for
 from replication.sources.ownlog import SentPage, sent_by
 from replication.store import digests, linkconflicts
 from replication.store.digests import DigestSelection, count_entities

@@ -22,7 +22,7 @@ from catalog.store.database import Connection
 from catalog.store.links import Link, LinkDefinition
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Copy
-from replication.feed.feed import lines_of
+from replication.feed.feedrequests import lines_of
 from replication.peers.handshake import software
 from replication.sources.ownlog import OwnLog, SentPage
 from replication.store import linkconflicts

@@ -21,7 +21,7 @@ from replication.peers.handshake import check_not_own, loss_told, shake_hands, w
 from replication.peers.keyhistories import ask_for_keys, trust_first
 from replication.peers.linkbounds import Allowance
 from replication.peers.linkerrors import class_of, describe
-from replication.signing.signaturechecks import read_trust
+from replication.signing.copyverification import read_trust
 from replication.sources import copypages
 from replication.sources.copypages import CopyPage
 from replication.sources.notifications import HINT_SECONDS, ensure_subscription, wake_by_topic

@@ -16,8 +16,8 @@ from catalog.store.links import LinkDefinition
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Copy
 from replication.deciding.provenance import CopyFilter, filter_of
-from replication.feed.feed import pages_of
 from replication.feed.feedpages import CursorGone, Page, ServerLeft, read_copies, read_feed
+from replication.feed.feedrequests import pages_of
 from replication.store import copies as stored_copies
 from replication.store import linkconflicts
 from replication.transfer.comparison import DigestComparison

@@ -23,8 +23,8 @@ from replication.peers.peeraccess import PeerAccess
 from replication.readers.reader import NoCatalog, WalkedCatalog
 from replication.readers.walkedcatalogs import find_catalog
 from replication.readers.walkedserver import WalkedServer, server_of
+from replication.sources.catalogwalk import Walk, Walked
 from replication.sources.copypages import CopyPage
-from replication.sources.walk import Walk, Walked
 from replication.sources.walkedcopies import WalkMemory
 from replication.transfer.linkrun import LinkRun, PeerIdentity, Start
 from replication.transfer.transfer import LinkPeer, LinkSource

@@ -8,7 +8,7 @@ import aiohttp
 
 from catalog.client import ONCE, Client, ClientError, Credential
 from catalog.context import Context
-from catalog.http.outbound import open_session
+from catalog.http.outboundconnections import open_session
 from catalog.model.linkterms import Dialect
 from catalog.operations.links import FoundCatalog
 from catalog.store.links import LinkDefinition

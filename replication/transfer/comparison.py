@@ -15,7 +15,7 @@ from catalog.model.entity import Origin
 from catalog.model.linkterms import is_scope
 from catalog.model.xid import depth
 from catalog.operations.feed import MOST_AGE_SECONDS, MOST_RANGES, BucketDigests, DigestAuthorities
-from replication.feed.digests import shared_fingerprints
+from replication.feed.digestrequests import shared_fingerprints
 from replication.peers.linkbounds import Allowance
 from replication.store import digests
 from replication.store.digests import SHARED_BITS, DigestSelection

@@ -22,7 +22,7 @@ import orjson
 
 from catalog import install_command
 from catalog.client import ClientError
-from catalog.http.outboundaddress import split_hosts, why_refused
+from catalog.http.allowedaddresses import split_hosts, why_refused
 from catalog.model.credentials import PlainCredential
 from catalog.model.entity import Origin
 from catalog.model.linkterms import TOPIC_SCHEMES, is_authority

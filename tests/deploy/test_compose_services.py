@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from catalog.client import Client, Refused
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 from tests.deploy.composed import NODES, Composed, services
 from tests.deploy.files import ROOT
 from tests.deploy.prometheus import Prometheus

@@ -12,7 +12,7 @@ from catalog.client import Client, ClientError
 from catalog.demo.eventsink import open_sink
 from catalog.operations.links import NewLink
 from catalog.operations.subscriptions import NewSubscription
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 from tests.e2e.nodes import NodeProcess, node_at, running, until
 from tests.postmaster import kill_server, send_to_server
 

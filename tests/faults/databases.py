@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from catalog.store.changes import Retention, drop_oldest
-from catalog.store.embedded import EmbeddedPostgres, start_embedded
+from catalog.store.embeddedpostgres import EmbeddedPostgres, start_embedded
 from catalog.store.postgresaccount import executables
 from catalog.store.schemamigration import migrate
 from tests.conftest import forget_durability

@@ -23,7 +23,7 @@ from catalog.documents.downgrade import downgrade
 from catalog.documents.losses import find_losses
 from catalog.documents.migration import EDITIONS, migrate, root_of
 from catalog.documents.serialization import NotParsable, parse_json, parse_yaml
-from catalog.http.outboundaddress import why_refused
+from catalog.http.allowedaddresses import why_refused
 from catalog.http.route import checked
 from catalog.messages.message import read_binary_event, read_json_message
 from catalog.messages.values import Template, media_type_fits

@@ -32,7 +32,7 @@ from catalog.reconfiguration.initialmodel import ensure_registry
 from catalog.settings import Settings
 from catalog.store.changes import LoggedChange, Position, read_changes
 from catalog.store.database import Database
-from replication.feed.feed import cursor_at
+from replication.feed.feedrequests import cursor_at
 from tests.conftest import copying
 
 SPEC = "https://github.com/xregistry/spec/blob/main/core/spec.md#"

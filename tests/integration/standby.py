@@ -11,7 +11,7 @@ from pathlib import Path
 
 import asyncpg
 
-from catalog.store.embedded import EmbeddedPostgres, start_embedded
+from catalog.store.embeddedpostgres import EmbeddedPostgres, start_embedded
 from catalog.store.postgresaccount import hand_over
 from catalog.store.postgresprocess import PORT, Server
 from tests.postmaster import kill_server, send_to_server

@@ -12,7 +12,7 @@ from catalog.access.owntokens import make_token
 from catalog.load.limiter import Rate
 from catalog.model.roles import Grant
 from catalog.monitoring.health import routes as watching
-from replication.feed.feed import pages_of
+from replication.feed.feedrequests import pages_of
 from replication.routes import routes as replication_routes
 from tests.integration.conftest import Answer, Node, start_node
 

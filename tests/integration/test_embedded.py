@@ -14,14 +14,14 @@ import pytest
 import structlog
 
 from catalog.store.connections import EmbeddedPostgresError
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 from tests.postmaster import is_there, kill_server, postmaster_of, send_to_server
 
 ROOT = Path(__file__).parents[2]
 USER = """
 import asyncio, sys
 from pathlib import Path
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 
 async def use():
     await start_embedded(Path(sys.argv[1]))

@@ -17,7 +17,7 @@ import pytest
 
 from catalog.store import postgresaccount
 from catalog.store.connections import EmbeddedPostgresError
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 from catalog.store.postgresaccount import account_of, make_private, open_lock
 from tests.postmaster import postmaster_of
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from catalog.access.owntokens import make_token
 from catalog.audit.audittrail import note_refused
-from catalog.http.outbound import open_session
+from catalog.http.outboundconnections import open_session
 from catalog.model.roles import Grant
 from replication.federation import gather_once
 from replication.routes import routes

@@ -14,7 +14,7 @@ from catalog.model.entity import Origin
 from catalog.store import connections
 from catalog.store.database import Connection
 from replication.feed import feedpages
-from replication.feed.feed import pages_of
+from replication.feed.feedrequests import pages_of
 from tests.e2e.nodes import until
 from tests.integration.conftest import Node, assert_problem
 from tests.integration.federation import drop_log, lines, start_member, write_some

@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from catalog.client import BadAnswer, Client, ClientError, CursorExpired, Refused, Unreachable
-from catalog.http.outbound import open_session
+from catalog.http.outboundconnections import open_session
 from catalog.model.connectionfailure import UNREACHABLE
 from catalog.settings import Settings
 from replication.peers.handshake import shake_hands

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catalog.operations.subscriptions import SubscriptionConfig
-from catalog.subscriptions.delivery import delivery
+from catalog.subscriptions.delivery import subscriptiondelivery
 from catalog.subscriptions.stored.subscriptions import Subscription, delete
 from tests.integration.batchsink import BatchSink
 from tests.integration.conftest import Node
@@ -50,7 +50,7 @@ def here(node: Node) -> Here:
 @pytest.fixture
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entities are read three at a time."""
-    monkeypatch.setattr(delivery, "_BATCH", 3)
+    monkeypatch.setattr(subscriptiondelivery, "_BATCH", 3)
 
 
 def told(events: Sequence[CloudEvent]) -> list[tuple[str, str, str]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from catalog.store.changes import LogCursor
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 from catalog.store.postgresaccount import temporary_directory
 from catalog.store.queries import Queries
 from replication.store.loghistory import read_cursor, why_lost

@@ -23,7 +23,7 @@ from catalog.model.modelsource import default_model
 from catalog.monitoring.health import routes as monitoring_routes
 from catalog.store.database import Database
 from catalog.store.databasewatch import Watch, leave_alone
-from catalog.store.embedded import EmbeddedPostgres, start_embedded
+from catalog.store.embeddedpostgres import EmbeddedPostgres, start_embedded
 from catalog.store.leadership import run_heartbeat, take_over
 from replication.routes import routes as replication_routes
 from tests.conftest import forget_durability

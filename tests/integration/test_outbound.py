@@ -12,8 +12,8 @@ from aiohttp.test_utils import TestServer
 
 from catalog.client.connection import read_limited
 from catalog.client.errors import ResponseTooLarge
-from catalog.http.outbound import RedirectRefused, open_session
-from catalog.http.outboundaddress import why_address_refused, why_refused
+from catalog.http.allowedaddresses import why_address_refused, why_refused
+from catalog.http.outboundconnections import RedirectRefused, open_session
 from catalog.settings import Settings
 
 GUARDED = Settings(allow_private_addresses=False)

@@ -15,7 +15,7 @@ from catalog.model.caller import node_caller
 from catalog.model.modelsource import default_model
 from catalog.store.connections import DatabaseUnusable
 from catalog.store.database import SETTINGS, Database
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 from catalog.store.postgresaccount import hand_over, temporary_directory
 from catalog.store.postgresprocess import PORT, Server
 from tests.postmaster import is_there

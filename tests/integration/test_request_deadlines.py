@@ -13,7 +13,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from catalog.store.embedded import start_embedded
+from catalog.store.embeddedpostgres import start_embedded
 from replication.routes import routes as replication_routes
 from tests.fuzz.requests import routes_of
 from tests.integration.conftest import Node, start_node

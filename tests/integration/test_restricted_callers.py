@@ -20,7 +20,7 @@ from catalog.store.accessrules import AccessRule, add_paths, add_rule, read_path
 from catalog.store.accesstokens import remove_token
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
 from catalog.subscriptions.requests import routes as subscription_routes
-from replication.feed.feed import pages_of
+from replication.feed.feedrequests import pages_of
 from replication.routes import routes
 from tests.integration.conftest import Answer, Node, fresh_node
 from tests.integration.test_subscriptions_life import AnsweringSink, definition, sink

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from catalog.context import Context
 from catalog.model.errors import ServerBusy
-from catalog.subscriptions.delivery.delivery import Delivery
 from catalog.subscriptions.delivery.dispatcher import run_deliveries
+from catalog.subscriptions.delivery.subscriptiondelivery import Delivery
 from replication.links.linkrunner import LinkRunner
 from replication.scheduler import run_links
 from tests.integration.conftest import Node

@@ -11,7 +11,7 @@ from catalog.client import ClientError
 from catalog.model.modelsource import default_model
 from replication.applying.deletionlimit import TooManyDeletions
 from replication.peers.linkbounds import TooMuchSent
-from replication.sources.walk import WalkIncomplete
+from replication.sources.catalogwalk import WalkIncomplete
 from tests.integration.conftest import Node
 from tests.integration.federation import (
     databases,

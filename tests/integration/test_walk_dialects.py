@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from replication.routes import routes
-from replication.sources.walk import Walked
+from replication.sources.catalogwalk import Walked
 from tests.integration.conftest import Node, start_node
 from tests.integration.federation import databases, execute
 from tests.integration.foreignserver import ForeignServer

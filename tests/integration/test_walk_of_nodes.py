@@ -14,7 +14,7 @@ from aiohttp import hdrs, web
 from aiohttp.test_utils import TestServer
 
 from catalog.model.xid import depth
-from replication.sources.walk import Walked
+from replication.sources.catalogwalk import Walked
 from tests.integration.conftest import Node
 from tests.integration.federation import databases, digest_rows, own_rows, start_member
 from tests.integration.foreignserver import ForeignServer

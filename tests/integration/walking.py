@@ -9,11 +9,11 @@ from typing import Any
 
 import aiohttp
 
-from catalog.http.outbound import open_session
+from catalog.http.outboundconnections import open_session
 from catalog.store import links
 from replication.deciding.provenance import met
 from replication.sinks.owncatalog import OwnCatalog
-from replication.sources.walk import Walked
+from replication.sources.catalogwalk import Walked
 from replication.sources.walksource import WalkSource
 from replication.transfer.linkrun import LinkResources, LinkRun
 from tests.integration.conftest import Node

@@ -25,7 +25,7 @@ from proton import Delivery, Message, Receiver, Terminus, Timeout
 from proton.reactor import LinkOption
 from proton.utils import BlockingConnection
 
-from catalog.http.outboundaddress import NOT_PUBLIC
+from catalog.http.allowedaddresses import NOT_PUBLIC
 from catalog.model.connectionfailure import UNREACHABLE
 from catalog.model.credentials import PlainCredential
 from catalog.settings import Settings

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-from replication.reconcile.session import java_home
+from replication.reconcile.sparksession import java_home
 
 SECONDS = 240.0
 _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from replication.reconcile.session import open_session
+    from replication.reconcile.sparksession import open_session
 
     # For seconds of work, Java's second compiler costs more than it gains.
     os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1"

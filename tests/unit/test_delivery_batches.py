@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.store.changes import Position
+from catalog.subscriptions.delivery.batchesandretries import DueEvent, next_batch
 from catalog.subscriptions.delivery.logtail import LogEntry
-from catalog.subscriptions.delivery.pacing import DueEvent, next_batch
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

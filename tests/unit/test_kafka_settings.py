@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import ValidationError
 
-from catalog.http.outboundaddress import split_hosts
+from catalog.http.allowedaddresses import split_hosts
 from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.subscriptions.sinks.protocols import KafkaSettings, servers_of
 

@@ -19,7 +19,7 @@ from catalog.keys.entitysignature import (
 )
 from catalog.model.entity import Tombstone
 from replication.deciding.trust import Trust
-from replication.signing.signaturechecks import verify_all
+from replication.signing.copyverification import verify_all
 from replication.signing.signatureprocess import MOST_AT_ONCE, SignatureProcess
 
 SIGNER = EntitySigner.of("urn:source", 1, new_seed())

@@ -32,7 +32,7 @@ from catalog.store.database import Connection
 from catalog.store.locks import Touched
 from catalog.store.schemaids import RegistrationRow
 from catalog.writing.outcome import Outcome
-from catalog.writing.transaction import Composer
+from catalog.writing.writetransaction import Composer
 
 # As entities have, with room for their other attributes.
 MOST_BYTES = 192 * 1024

@@ -21,7 +21,7 @@ from catalog.store import discoveryservices, entities
 from catalog.store.database import Connection
 from catalog.store.locks import Touched
 from catalog.writing.outcome import Outcome
-from catalog.writing.transaction import Composer
+from catalog.writing.writetransaction import Composer
 
 # Larger requests lock the catalog as a whole: a database has room for a few thousand locks, and
 # a service takes two locks.

@@ -37,7 +37,7 @@ from catalog.model.concorderrors import RequestInterrupted
 from catalog.model.errors import BadRequest, NotFound, ServerBusy, ServerError, XRegistryError
 from catalog.store import discoveryservices
 from catalog.store.locks import ConfigurationChanged
-from catalog.writing.transaction import Condition
+from catalog.writing.writetransaction import Condition
 
 _RESPOND_ASYNC = "respond-async"
 _KEPT_SECONDS = 3600.0

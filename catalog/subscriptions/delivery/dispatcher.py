@@ -17,25 +17,25 @@ from functools import partial
 
 import structlog
 
+from catalog.access.accessrules import known_rules
 from catalog.access.creatorrights import CreatorRights
-from catalog.access.rules import known_rules
 from catalog.context import Context
 from catalog.http.listener import most_outbound_connections
-from catalog.http.outbound import open_session
+from catalog.http.outboundconnections import open_session
 from catalog.model.errors import ServerBusy
 from catalog.store.connections import DatabaseFailure
 from catalog.store.database import Connection, Database
 from catalog.store.leadership import listening, run_heartbeat
 from catalog.store.queries import Queries
-from catalog.subscriptions.consents import SinkValidation
-from catalog.subscriptions.delivery.delivery import Delivery, DeliveryResources
 from catalog.subscriptions.delivery.eventdialects import Tails
 from catalog.subscriptions.delivery.logtail import Tail
 from catalog.subscriptions.delivery.progress import ProgressWriter
 from catalog.subscriptions.delivery.retention import KEPT_ATTEMPTS
 from catalog.subscriptions.delivery.sinkcalls import DeliverySlots
+from catalog.subscriptions.delivery.subscriptiondelivery import Delivery, DeliveryResources
 from catalog.subscriptions.sinks.sink import Sinks
 from catalog.subscriptions.stored import subscriptions
+from catalog.subscriptions.webhookconsent import SinkValidation
 from catalog.supervisor import LoopTiming, Supervisor, run_again
 
 _log = structlog.get_logger(__name__)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from catalog.http.outboundaddress import split_hosts
+from catalog.http.allowedaddresses import split_hosts
 from catalog.load.limiter import Share, rate_in_a_minute
 from catalog.model.errors import ServerBusy
 from catalog.model.tracecontext import TRACEPARENT, TRACESTATE, TraceContext

@@ -14,7 +14,7 @@ import aiohttp
 import structlog
 
 from catalog.context import Context
-from catalog.http.outbound import open_session
+from catalog.http.outboundconnections import open_session
 from catalog.http.tokenendpoint import RefreshFailed, refresh_token
 from catalog.keys.keyring import SecretUnreadable
 from catalog.model.credentials import REFRESH_SECONDS, RefreshGrant, TokenCredential, refresh_time

@@ -11,7 +11,7 @@ from cloudevents.core.v1.event import CloudEvent
 from catalog.operations.deliveries import DeadLetterState
 from catalog.store.database import Database
 from catalog.subscriptions.delivery.audience import Audience
-from catalog.subscriptions.delivery.pacing import DueEvent
+from catalog.subscriptions.delivery.batchesandretries import DueEvent
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent, count_within
 from catalog.subscriptions.sinks.sink import SinkAnswer, SinkRefused
 from catalog.subscriptions.stored import deadletters

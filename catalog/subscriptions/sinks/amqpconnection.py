@@ -12,7 +12,7 @@ from typing import Self, cast
 
 import proton
 
-from catalog.http.outbound import connect_socket
+from catalog.http.outboundconnections import connect_socket
 from catalog.model.masking import described
 from catalog.operations.peercredentials import tls_context
 from catalog.settings import Settings

@@ -23,7 +23,7 @@ import httptools
 from yarl import URL
 
 from catalog.http.listener import most_idle_sink_connections
-from catalog.http.outbound import NameLookup, open_allowed_socket
+from catalog.http.outboundconnections import NameLookup, open_allowed_socket
 from catalog.model.connectionfailure import names_hidden, why_unreachable
 from catalog.model.masking import described
 from catalog.settings import Settings

@@ -22,7 +22,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, ScramAuthenticator
 from aiokafka.protocol.metadata import MetadataRequest
 
-from catalog.http.outbound import connect_socket
+from catalog.http.outboundconnections import connect_socket
 from catalog.model.credentials import PlainCredential
 from catalog.operations.peercredentials import tls_context
 from catalog.settings import Settings

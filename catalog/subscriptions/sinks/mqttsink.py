@@ -24,7 +24,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from catalog.http.outbound import connect_socket
+from catalog.http.outboundconnections import connect_socket
 from catalog.operations.peercredentials import tls_context
 from catalog.settings import Settings
 from catalog.subscriptions.sinks.outgoing import OutgoingEvent

@@ -23,7 +23,7 @@ from nats.aio.client import Client
 from nats.aio.transport import TcpTransport
 from nats.js.api import PubAck
 
-from catalog.http.outbound import connect_socket
+from catalog.http.outboundconnections import connect_socket
 from catalog.model.credentials import TokenCredential
 from catalog.model.masking import described
 from catalog.operations.peercredentials import tls_context

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from catalog import install_command
-from catalog.http.outboundaddress import split_hosts
+from catalog.http.allowedaddresses import split_hosts
 from catalog.model.credentials import PlainCredential, SinkCredential, TokenCredential
 from catalog.model.sinkterms import DEFAULT_PORTS, SignatureScheme
 from catalog.operations.peercredentials import CaCertificate

@@ -19,8 +19,8 @@ from catalog.store.changes import LogName, Position, find_position, read_head
 from catalog.store.database import Connection
 from catalog.store.queries import Queries
 from catalog.store.signingkeys import StoredKey, load_keys
-from catalog.subscriptions.stored.sinkconsents import load_consents
 from catalog.subscriptions.stored.sinkcredentials import StoredCredential, load_credentials
+from catalog.subscriptions.stored.webhookconsents import load_consents
 
 SUBSCRIPTION_CHANNEL = "subscriptions"
 """Announces the id of a subscription that was created, changed or deleted."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from catalog.client import ClientError
 from catalog.client.credential import BearerToken
-from catalog.http.outbound import open_session
+from catalog.http.outboundconnections import open_session
 from catalog.model.digest import bucket, fingerprint
 from catalog.model.entity import Entity, Origin, Tombstone
 from catalog.model.modelsource import default_model

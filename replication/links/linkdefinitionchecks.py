@@ -11,7 +11,7 @@ from aiohttp import web
 
 from catalog.client import ClientError, Refused
 from catalog.context import Context
-from catalog.http.outboundaddress import why_refused
+from catalog.http.allowedaddresses import why_refused
 from catalog.model.concorderrors import LimitReached, SourceUnusable, TargetUnusable
 from catalog.model.errors import BadRequest, InvalidAttribute, RequiredAttributeMissing
 from catalog.model.linkterms import MODE_TERMS, Mode, context_for, names_in_context

@@ -13,9 +13,9 @@ from aiohttp import web
 
 from catalog.client import Client, ClientError
 from catalog.context import CONTEXT, Context
+from catalog.http.allowedaddresses import why_refused
 from catalog.http.flags import page_limit
-from catalog.http.outbound import open_session
-from catalog.http.outboundaddress import why_refused
+from catalog.http.outboundconnections import open_session
 from catalog.http.route import Route, model_response
 from catalog.model.concorderrors import ReplicaUnusable, UnresolvedConflict
 from catalog.model.credentials import PeerCredential

@@ -14,10 +14,10 @@ from catalog.context import Context
 from catalog.model.errors import ServerBusy
 from catalog.store.changes import ChangesDropped, Position
 from catalog.subscriptions.delivery.audience import Audience
+from catalog.subscriptions.delivery.batchesandretries import BatchSizes, DueEvent, RetryPolicy
 from catalog.subscriptions.delivery.eventdialects import Tails
 from catalog.subscriptions.delivery.filters import Predicate, compile_filters, required_of
 from catalog.subscriptions.delivery.logtail import LogEntry, Waiter
-from catalog.subscriptions.delivery.pacing import BatchSizes, DueEvent, RetryPolicy
 from catalog.subscriptions.delivery.progress import DeliveryRecord, ProgressWriter
 from catalog.subscriptions.delivery.sinkcalls import DeliverySlots, SinkCalls
 from catalog.subscriptions.delivery.undelivered import UndeliveredEvents

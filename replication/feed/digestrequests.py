@@ -21,7 +21,7 @@ from catalog.operations.peers import MOST_NAMED
 from catalog.store import schemaids
 from catalog.store.changes import Head, read_head
 from catalog.store.database import Database
-from replication.feed.feed import at_head, check_complete
+from replication.feed.feedrequests import at_head, check_complete
 from replication.store import digests
 from replication.store.digests import Bucket, DigestSelection
 from replication.store.loghistory import read_cursor

@@ -20,11 +20,11 @@ from aiohttp import web
 
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.providers import IssuerUnusable, TokenInvalid, object_in, read_discovery
-from catalog.http.outbound import open_session
-from catalog.http.outboundaddress import why_endpoint_refused
+from catalog.http.allowedaddresses import why_endpoint_refused
+from catalog.http.outboundconnections import open_session
 from catalog.model.masking import described
 from catalog.settings import Settings
-from catalog.settings.settingvalues import is_loopback
+from catalog.settings.settingtypes import is_loopback
 
 _SECONDS = 5.0
 _LONGEST_TOKEN = 8000

@@ -31,11 +31,11 @@ from catalog.model.sinkterms import SinkConsent, origin_of
 from catalog.operations.deliveries import ConsentQuery
 from catalog.operations.subscriptions import State
 from catalog.settings.settings import Settings
-from catalog.settings.settingvalues import is_loopback
+from catalog.settings.settingtypes import is_loopback
 from catalog.store.database import Connection, wait_for
-from catalog.subscriptions.stored import sinkconsents
-from catalog.subscriptions.stored.sinkconsents import DueConsent
+from catalog.subscriptions.stored import webhookconsents
 from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition
+from catalog.subscriptions.stored.webhookconsents import DueConsent
 from catalog.supervisor import LoopTiming, backoff_from
 
 # The protocols whose sinks have to consent.
@@ -89,12 +89,12 @@ async def first_state(
     the sink: a change of the path needs no further consent.
     """
     if not needs_consent(definition, settings):
-        await sinkconsents.forget(connection, id)
+        await webhookconsents.forget(connection, id)
         return "active", None
     now = datetime.now(UTC)
     until = now + timedelta(hours=settings.consent_hours)
-    if await sinkconsents.seek(connection, id, origin_of(definition.sink), now=now, until=until):
-        return "pending", sinkconsents.AWAITS_CONSENT
+    if await webhookconsents.seek(connection, id, origin_of(definition.sink), now=now, until=until):
+        return "pending", webhookconsents.AWAITS_CONSENT
     return "active", None
 
 
@@ -198,7 +198,7 @@ class SinkValidation:
         """Ask for ever; return at once if consents are no longer needed."""
         if not self._context.settings.validate_sinks:
             async with self._context.database.transaction() as connection:
-                await sinkconsents.release(connection)
+                await webhookconsents.release(connection)
             return
         async with asyncio.TaskGroup() as group:
             while True:
@@ -219,7 +219,7 @@ class SinkValidation:
         # An attempt takes no longer than one request, and a few statements.
         until = now + timedelta(seconds=2 * self._context.settings.delivery_timeout_seconds + 30)
         async with self._context.database.transaction() as connection:
-            found = await sinkconsents.claim(
+            found = await webhookconsents.claim(
                 connection,
                 now=now,
                 until=until,
@@ -234,7 +234,7 @@ class SinkValidation:
         if self._busy.total() >= _MOST_AT_ONCE:
             return _LONGEST_WAIT_SECONDS
         async with self._context.database.acquire() as connection:
-            at = await sinkconsents.next_at(connection)
+            at = await webhookconsents.next_at(connection)
         seconds = 0.0 if at is None else (at - self._timing.now()).total_seconds()
         # Due but unclaimed sinks wait for a busy origin.
         return min(_LONGEST_WAIT_SECONDS, seconds) if seconds > 0 else _LONGEST_WAIT_SECONDS
@@ -256,7 +256,7 @@ class SinkValidation:
         context, secret = self._context, secrets.token_urlsafe(_SECRET_BYTES)
         # Stored before the request: the sink may call back before answering.
         async with context.database.transaction() as connection:
-            if not await sinkconsents.offer(connection, due, secret):
+            if not await webhookconsents.offer(connection, due, secret):
                 return
         origin = request_origin(context)
         callback = f"{context.public_base}/subscriptions/{due.id}/consent?key={secret}"
@@ -267,7 +267,7 @@ class SinkValidation:
             return
         consent = SinkConsent(at=self._timing.now(), origin=origin, rate=rate)
         async with context.database.transaction() as connection:
-            if await sinkconsents.grant(connection, due, consent):
+            if await webhookconsents.grant(connection, due, consent):
                 _log.info("sink consented", subscription=due.id, rate=rate)
 
     async def _note_missing(self, due: DueConsent, missing: ConsentMissing) -> None:
@@ -281,11 +281,11 @@ class SinkValidation:
         async with self._context.database.transaction() as connection:
             if now < due.endsat:
                 # A callback may still come until the end.
-                await sinkconsents.postpone(connection, due, reason, min(again, due.endsat))
+                await webhookconsents.postpone(connection, due, reason, min(again, due.endsat))
             else:
                 hours = self._context.settings.consent_hours
                 ended = f"there was no consent of the sink in {hours:g} hours: {reason}"
-                await sinkconsents.give_up(connection, due, ended)
+                await webhookconsents.give_up(connection, due, ended)
 
 
 def request_origin(context: Context) -> str:
@@ -322,7 +322,7 @@ async def take_consent(request: web.Request, query: ConsentQuery) -> web.Respons
     # A GET writes here; the author of reads would be the node.
     caller = replace(context.caller, make_author=partial(author_of, request))
     async with context.shared.for_caller(caller).database.transaction() as connection:
-        if not await sinkconsents.grant_by_callback(connection, id, secret, consent):
+        if not await webhookconsents.grant_by_callback(connection, id, secret, consent):
             raise NotFound(request.path)
     return web.Response(text=_THANKS, headers=_HEADERS)
 

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias, cast
 import aiohttp
 from aiohttp.abc import ResolveResult
 
+from catalog.http.allowedaddresses import why_address_refused
 from catalog.http.listener import most_outbound_connections
-from catalog.http.outboundaddress import why_address_refused
 from catalog.load.limiter import Share
 from catalog.model.connectionfailure import AddressRefused, names_hidden
 from catalog.settings import Settings

@@ -21,8 +21,8 @@ from replication.applying.apply import traces_of
 from replication.deciding.batch import origin_of
 from replication.deciding.copychecks import Copy
 from replication.deciding.decide import CONFLICTS
-from replication.feed.feed import lines_of
 from replication.feed.feedlines import write_end
+from replication.feed.feedrequests import lines_of
 from replication.peers import handshake
 from replication.peers.keyhistories import tell_histories
 from replication.peers.linkerrors import describe

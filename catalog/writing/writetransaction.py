@@ -26,7 +26,7 @@ from catalog.writing.crossreferences import target_in
 from catalog.writing.decider import Decider
 from catalog.writing.documentchecks import KnownResults
 from catalog.writing.outcome import Outcome
-from catalog.writing.permission import check_interaction, seen_among
+from catalog.writing.writescope import check_interaction, seen_among
 
 # With more resources, their groups are locked, and with more groups, the whole catalog.
 _MOST_LOCKS = 200
