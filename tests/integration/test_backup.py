@@ -85,6 +85,7 @@ async def test_what_was_acknowledged_after_a_backup_comes_back_and_peers_compare
             await node.put("/messagegroups/later/messages/m")
             async with running(replica):
                 await eventually(lambda: carries(replica, node))
+                await link_history_is(replica, "from", "copied")
             before, instance = await digest_rows(node), node.database.node.instance
             everything = way.bytes
             assert "A node uses the database" in await refused(file, urls[0], "--replace")
