@@ -10,10 +10,10 @@ from dataclasses import asdict
 
 from aiohttp import web
 
-from catalog.access.accessrules import change, check_grantable, grant, who_of
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import identity_of
 from catalog.access.owntokens import end_token, make_token
+from catalog.access.rolerules import change, check_grantable, grant, who_of
 from catalog.context import CONTEXT
 from catalog.http.flags import next_page, page_limit
 from catalog.http.route import Route, model_response

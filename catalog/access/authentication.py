@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import structlog
 from aiohttp import hdrs, web
 
-from catalog.access.accessrules import SettingRoles, known_rules
 from catalog.access.certificates import caller_of
 from catalog.access.identity import Identity, unauthenticated
 from catalog.access.owntokens import caller_with, is_own
 from catalog.access.providers import Begin, JwtVerifier, TokenInvalid
+from catalog.access.rolerules import SettingRoles, known_rules
 from catalog.http.clientconnections import client_address, source_of
 from catalog.load.limiter import Rate
 from catalog.model.caller import node_caller

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from catalog.access.accessrules import KnownRules, SettingRoles
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import EVERYBODY, Identity, identity_of
+from catalog.access.rolerules import KnownRules, SettingRoles
 from catalog.model.roles import Creator, Grant
 from catalog.settings import Settings
 

@@ -7,8 +7,8 @@ import re
 import secrets
 from datetime import UTC, datetime
 
-from catalog.access.accessrules import grant_to_token, who_of
 from catalog.access.identity import Identity
+from catalog.access.rolerules import grant_to_token, who_of
 from catalog.model.concorderrors import LimitReached
 from catalog.model.roles import TOKEN, WHOLE_CATALOG, Grant
 from catalog.store.accessrules import remove_rules_for

@@ -19,8 +19,8 @@ from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 from joserfc.jwt import JWTClaimsRegistry
 
-from catalog.access.accessrules import SettingRoles
 from catalog.access.identity import Identity
+from catalog.access.rolerules import SettingRoles
 from catalog.client.connection import read_limited
 from catalog.client.errors import ResponseTooLarge
 from catalog.http.allowedaddresses import why_endpoint_refused

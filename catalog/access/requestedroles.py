@@ -16,9 +16,9 @@ from typing import Literal
 import structlog
 from aiohttp import web
 
-from catalog.access.accessrules import SettingRoles, check_grantable, grant, who_of
 from catalog.access.authentication import AUTHENTICATION
 from catalog.access.identity import Identity, identity_of, refusal_at, unauthenticated
+from catalog.access.rolerules import SettingRoles, check_grantable, grant, who_of
 from catalog.context import CONTEXT
 from catalog.http.flags import next_page, page_limit
 from catalog.http.route import Route, model_response

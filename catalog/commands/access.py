@@ -372,8 +372,8 @@ async def _show(connection: Connection, id: str) -> GrantingRule:
 
 
 async def _grant(connection: Connection, operator: Author, rule: NewRule) -> GrantingRule:
-    from catalog.access.accessrules import grant as keep
     from catalog.access.administration import rule_of
+    from catalog.access.rolerules import grant as keep
 
     made = await keep(connection, rule, by=BY_COMMAND, subject="/access/rules")
     operator.name_target(f"/access/rules/{made.id}")

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from catalog.access.accessrules import known_rules
 from catalog.access.creatorrights import CreatorRights
+from catalog.access.rolerules import known_rules
 from catalog.context import CONTEXT, Context
 from catalog.http.stream import in_search_time
 from catalog.model.change import Change

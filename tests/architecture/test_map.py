@@ -24,7 +24,7 @@ SHARED_NAMES = {
     # The same role in each command that is a package.
     *("command", "report"),
     # The layers of one noun: its SQL, its handlers, its client, its command.
-    *("configuration", "deliveries", "digests", "entities", "find"),
+    *("configuration", "deliveries", "entities", "find"),
     *("federation", "followers"),
     *("links", "requests", "signing", "signingkeys", "subscriptions", "validate"),
     # One per package by design: errors, what is applied.
@@ -35,10 +35,8 @@ SHARED_NAMES = {
         "audit",
         "changes",
         "events",
-        "feed",
         "handovers",
         "reconciliations",
-        "recovery",
         "references",
         "search",
     ),

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from catalog.access.accessrules import KnownRules
 from catalog.access.creatorrights import CreatorRights
+from catalog.access.rolerules import KnownRules
 from catalog.model.roles import Creator, Permission, token_principal
 from catalog.settings import Settings
 

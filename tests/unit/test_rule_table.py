@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.access.accessrules import RuleTable
+from catalog.access.rolerules import RuleTable
 from catalog.model.roles import IdentityKind, RuleGrant, Who
 
 NAMES = st.sampled_from(["sub", "groups", "scope", "realm.roles", "iss"])

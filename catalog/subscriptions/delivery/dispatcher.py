@@ -17,8 +17,8 @@ from functools import partial
 
 import structlog
 
-from catalog.access.accessrules import known_rules
 from catalog.access.creatorrights import CreatorRights
+from catalog.access.rolerules import known_rules
 from catalog.context import Context
 from catalog.http.listener import most_outbound_connections
 from catalog.http.outboundconnections import open_session
