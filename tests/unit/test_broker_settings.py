@@ -1,4 +1,4 @@
-"""The settings of MQTT and NATS sinks, as clients give them."""
+"""The schemes of sinks, and the settings of MQTT and NATS sinks, as clients give them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from catalog.http.route import checked
 from catalog.model.errors import XRegistryError
+from catalog.model.sinkterms import DEFAULT_PORTS, protocol_of
 from catalog.operations.subscriptions import NewSubscription
 from catalog.subscriptions.requests import definition_of
+from catalog.subscriptions.sinks.protocols import PROTOCOLS
 from catalog.subscriptions.stored.subscriptions import SubscriptionDefinition
 
 TOPIC = {"topicname": "a"}
@@ -35,6 +37,14 @@ NATS = {
 
 def parsed_definition(body: Mapping[str, Any]) -> SubscriptionDefinition:
     return definition_of(checked(NewSubscription, body, "/subscriptions"), "/subscriptions")
+
+
+def test_each_scheme_of_a_protocol_has_a_port_and_names_the_protocol() -> None:
+    for protocol in PROTOCOLS.values():
+        for scheme in {each for schemes in protocol.schemes.values() for each in schemes}:
+            assert scheme in DEFAULT_PORTS
+            name = protocol_of(f"{scheme}://a")
+            assert scheme in PROTOCOLS[name].schemes[name]
 
 
 WRONG_MQTT: list[tuple[dict[str, Any], str]] = [
