@@ -15,7 +15,7 @@ import orjson
 ENVIRONMENT = ("LD_LIBRARY_PATH", "PATH")
 # A check in a process that gets less than the given share of the processor is ended as well.
 LEAST_SHARE = 0.25
-# A canonical text, escaped in JSON twice.
+# Enough for a canonical text that JSON escapes twice.
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 
 

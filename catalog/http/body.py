@@ -32,8 +32,8 @@ _STEP = 256 * 1024
 _SLICE = 16 * 1024
 _MOST_MEMBERS = 1024
 _GZIP = 16 + zlib.MAX_WBITS
-# aiohttp's media type of an untyped body. A page of another origin cannot state the type without a
-# preflight.
+# The media type that aiohttp gives a body without a type. A page of another origin cannot send this
+# type itself without a preflight.
 _UNTYPED = "application/octet-stream"
 SEND_JSON = "Send it with the header Content-Type: application/json."
 

@@ -32,7 +32,7 @@ from catalog.store.schemamigration import OfAnotherVersion, check_version
 # The first version with SQL-standard bodies of functions, and bit_xor.
 _LEAST_MAJOR = 14
 _MOST_SKEW_SECONDS = 2.0
-# PostgreSQL stops writing when transaction ids are two thousand millions old.
+# PostgreSQL takes no writes when its oldest transaction id is about 2,000,000,000 ids old.
 _AGE_WARNED, _AGE_ERROR = 1_000_000_000, 1_600_000_000
 _LONG_TRANSACTION_SECONDS = 60.0
 _NEAR = 0.8
@@ -89,7 +89,7 @@ def _faults_of_server(facts: Row) -> Iterator[Diagnosis]:
         )
     if facts["age"] > _AGE_WARNED:
         yield fault(
-            f"transaction ids are {facts['age']:,} old: it stops to write at two thousand millions",
+            f"transaction ids are {facts['age']:,} old; at 2,000,000,000 it takes no writes",
             "Let autovacuum run, end old transactions and replication slots, or run VACUUM.",
             is_warning=facts["age"] < _AGE_ERROR,
         )

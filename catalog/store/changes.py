@@ -378,8 +378,7 @@ class LogCursor:
     Args:
         checksum: the checksum of the change at the position, by which a log with another past is
             noticed; "" in a cursor that stands for a position alone.
-        incarnation: the last start of the node when the cursor was given out, by the first 8 digits
-            of its id.
+        incarnation: the first 8 digits of the id of the node's start that gave out the cursor.
     """
 
     instance: str

@@ -143,7 +143,7 @@ class LinkGate:
         async with alone, self._batches.hold():
             began, turn = loop.time(), Turn()
             yield turn
-            # The pause counts against the bound, so that the next bulk batch waits, too.
+            # The bound on concurrent batches includes the pause, for which the next one waits.
             if turn.has_delayed:
                 taken = loop.time() - began
                 await asyncio.sleep(taken * (1 / self.busy_share - 1))

@@ -113,7 +113,8 @@ class Walk:
         """Every difference; then the tombstones of deleted entities, if the listing was complete.
 
         Raises:
-            ClientError: the walk broke off, or was incomplete (`WalkIncomplete`); nothing is gone.
+            ClientError: the walk broke off, or was incomplete (`WalkIncomplete`); no entity counts
+                as deleted.
         """
         async for page in self._read():
             yield page

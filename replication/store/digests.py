@@ -68,7 +68,7 @@ class DigestSelection:
         authorities: the authorities; `None` stands for every authority.
         scope: xids at the authorities, each with its descendants and ancestors; no xids select
             everything.
-        types: types of groups or of resources, likewise.
+        types: types of groups or of resources; no types select everything.
         labels: the labels of an entity or of its group, every one required; no labels select
             everything.
         max_age: how many seconds old the coarsest fingerprints of whole authorities may be, which

@@ -23,8 +23,8 @@ from catalog.store.locks import Touched
 from catalog.writing.outcome import Outcome
 from catalog.writing.writetransaction import Composer
 
-# Larger requests lock the catalog as a whole: a database has room for a few thousand locks, and
-# a service takes two locks.
+# Requests about more services lock the catalog as a whole: a database has room for a few thousand
+# locks, and a service takes two locks.
 _MOST_LOCKED = 100
 
 

@@ -398,7 +398,7 @@ class _Translation:
         return local
 
     def _document(self) -> Members:
-        """The schema group of the document, with what only the document as a whole says."""
+        """The schema group made of the document, with the members of the document's top level."""
         document = without(
             self.source.document,
             "asyncapi",

@@ -126,7 +126,7 @@ class ShardLeases:
             self._leaving = frozenset(leased[share:])
             held = frozenset(leased[:share])
             if held != self.held:
-                _log.info("shares of deliveries changed", shards=len(held), before=len(self.held))
+                _log.info("delivery shards changed", held=len(held), before=len(self.held))
                 self.held = held
                 changed()
 

@@ -37,7 +37,7 @@ class UndeliveredEvents:
         self._is_ordered = subscription.definition.config.order == "wait"
         self._most = most
         self._blocked: frozenset[str] = frozenset()
-        # Dead letters up to this number are sent one by one, after the refusal of a batch.
+        # After the refusal of a batch, dead letters with numbers up to this are sent one by one.
         self._singly_to = 0
         self.may_have_due = True
 
@@ -87,7 +87,7 @@ class UndeliveredEvents:
         return letters
 
     async def _withhold(self, letters: Sequence[DeadLetter]) -> None:
-        """Mark dead letters as dead again that the subscription's creator may no longer see."""
+        """Mark letters as dead again: the creator of the subscription may no longer see them."""
         async with self._database.transaction() as connection:
             for each in letters:
                 await deadletters.set_dead(
