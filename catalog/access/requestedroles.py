@@ -329,7 +329,7 @@ def _condition_of(identity: Identity) -> str:
 
 
 async def list_holders(request: web.Request, query: HoldersQuery) -> GroupHolders:
-    """Tell who may read and write a group: names to those who may grant, numbers to others."""
+    """Tell who may read and write a group: names to callers who may grant, else numbers."""
     context, authentication = request[CONTEXT], request.app[AUTHENTICATION]
     async with context.database.acquire() as connection:
         found = await entities.load(connection, [query.of])

@@ -286,7 +286,7 @@ def decide(
     from catalog.operations.access import WITHDRAW_REQUEST
 
     if decision == "withdraw":
-        # Only a node knows who has asked, and so whose request it is.
+        # Only a node knows the caller, whose own requests alone can be withdrawn.
         call_node(place.url or DEFAULT_URL, WITHDRAW_REQUEST, id=id)
         out.print(f"Request [bold]{cell(id)}[/] is gone.")
         return

@@ -46,7 +46,7 @@ _NAMES: tuple[FindingName, ...] = get_args(FindingName)
 
 
 async def show_comparisons(page: ConsolePage) -> web.Response:
-    """The latest comparison, or another one: what differs by class and catalog, and which entities.
+    """A page about a comparison, else the latest: numbers by class and catalog, and the entities.
 
     Raises:
         NotFound: the node was not told of the comparison.

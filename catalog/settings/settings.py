@@ -123,7 +123,7 @@ class Settings(Limits):
     """Model of a fresh node: `default`, `none`, or a JSON or YAML file, which may include others"""
     confluent_group: str | None = Field(None, pattern=r"^[A-Za-z0-9_][A-Za-z0-9\-._~@]{0,127}$")
     """Schema group of the Confluent API's default context; unset is `schemas.` and the host of the
-    authority. It has to differ from those of other nodes
+    authority. No other node of the federation may have a group of the same id
     """
     confluent_first_id: int | None = Field(None, ge=1, lt=2**31)
     """First schema id of the Confluent API's default context, such as 1; unset is a range of
@@ -150,7 +150,7 @@ class Settings(Limits):
     `iss` names them; their keys are found by discovery
     """
     oidc_audiences: Texts = ()
-    """Audiences of tokens for this node, with commas between; a token needs one of them"""
+    """Audiences of tokens for this node, with commas between; a token needs one audience"""
     oidc_roles: RoleRules = ()
     """Roles of tokens by their claims, with commas between:
     `reader:sub=*,writer:scope=catalog.write`; `&` joins conditions. With several issuers, each rule
@@ -232,8 +232,8 @@ class Settings(Limits):
     database_pool_size: PositiveInt = 10
     """Most connections to PostgreSQL that one process opens for requests"""
     database_task_connections: int = Field(8, ge=4)
-    """Most connections that one process opens for deliveries, links and its other tasks, which keep
-    two; a process has one more to watch the database
+    """Most connections that one process opens for deliveries, links and its other tasks; the other
+    tasks keep two. A process has one more connection to watch the database
     """
     publish_authors: bool = False
     """Whether changes of this node's entities name their authors to everybody who reads them here,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial, reduce
 from pathlib import Path
@@ -237,9 +237,10 @@ class StreamWatch:
         found = changes.groupBy("authority", "origin").applyInPandasWithState(
             judge, columns, "watch string", "append", GroupStateTimeout.ProcessingTimeTimeout
         )
-        # Spark executes only the last batch again, so an older file repeats no finding.
+        # Spark executes only the last batch again, so older files repeat no finding. The last file
+        # is read here, since operators may take files away while the watch runs.
         files = sorted((self.directory / FINDINGS).glob("batch-*.parquet"))
-        write = partial(self._write, last=files[-1] if files else None)
+        write = partial(self._write, earlier={file: _findings_in(file) for file in files[-1:]})
         return (
             found.writeStream.foreachBatch(write)
             .option("checkpointLocation", str(self.directory / CHECKPOINT))
@@ -247,15 +248,13 @@ class StreamWatch:
             .start()
         )
 
-    def _write(self, batch: DataFrame, number: int, *, last: Path | None) -> None:
-        found = [StreamFinding(**row.asDict()) for row in batch.collect()]
+    def _write(
+        self, batch: DataFrame, number: int, *, earlier: Mapping[Path, list[StreamFinding]]
+    ) -> None:
         file = self.directory / FINDINGS / f"batch-{number:012}.parquet"
-        if last is not None:
-            before = [StreamFinding(**row) for row in pq.read_table(last).to_pylist()]
-            known = {each.id for each in before}
-            found = [each for each in found if each.id not in known]
-            if file == last:
-                found = [*before, *found]
+        known = {each.id for findings in earlier.values() for each in findings}
+        fresh = [StreamFinding(**row.asDict()) for row in batch.collect()]
+        found = [*earlier.get(file, ()), *(each for each in fresh if each.id not in known)]
         if not found:
             return
         # The rename shows a reader a whole file or none.
@@ -263,6 +262,10 @@ class StreamWatch:
         pq.write_table(table, file.with_suffix(".part"), compression="zstd")
         file.with_suffix(".part").replace(file)
         self.tell(found)
+
+
+def _findings_in(file: Path) -> list[StreamFinding]:
+    return [StreamFinding(**row) for row in pq.read_table(file).to_pylist()]
 
 
 def _judge(

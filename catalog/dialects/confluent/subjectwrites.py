@@ -235,8 +235,9 @@ class NextIds:
 def _gives_way(contexts: Contexts, context: SchemaContext, kept: Mapping[str, Any]) -> bool:
     """Whether a known authority that comes first by its name gives out ids of the same range.
 
-    Two authorities that did not know each other may have taken the same range. From the moment they
-    do, one of them goes on in another range. The order of the names needs no common clock.
+    Two authorities that did not know each other may have taken the same range. Once the authorities
+    know each other, the second by name goes on in a different range. The order of names needs no
+    common clock.
     """
     own = range_of(context, kept)[0] // SLOT
     return context.is_home and any(

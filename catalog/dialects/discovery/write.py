@@ -151,7 +151,7 @@ async def add_services(request: web.Request) -> web.Response:
 
 
 async def put_service(request: web.Request) -> web.Response:
-    """Replace a service; with `import`, add it where it is not there."""
+    """Replace a service; with `import`, add the service if the catalog has none of the id."""
     catalog, id, imports = catalog_of(request), service_id_in(request), is_import(request)
     operation = read_replaced(await read_json(request), request.path, id, imports=imports)
     return await _write(request, catalog, [operation], _answer_put)
